@@ -1,0 +1,110 @@
+// Marks, and the batches that move them: one source segment into one target segment. Design page protocol, "Marks" and
+// "ApplyBatch". Plain values: the store applies them (cluster/store), the protocol encodes them (cluster/protocol),
+// the follower decides them (follower/link).
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/record/digest.hpp"
+#include "cluster/record/position.hpp"
+#include "cluster/record/status.hpp"
+
+namespace zaris {
+
+// What an apply must name. "No mark" is an empty optional of it.
+struct MarkToken {
+  Generation target_generation;
+  SessionId session;
+  std::uint64_t number = 0;
+  friend bool operator==(const MarkToken&, const MarkToken&) = default;
+};
+
+enum class Phase : std::uint8_t { bootstrap = 0, stream = 1, repair = 2 };
+[[nodiscard]] std::string_view name(Phase phase);
+
+struct MarkKey {
+  std::string link;
+  ScopeId scope;
+  SegmentId source_segment;
+  friend auto operator<=>(const MarkKey&, const MarkKey&) = default;
+};
+
+struct Mark {
+  ClusterId source_cluster;
+  HistoryId history;
+  SiteEpoch site_epoch;
+  FollowerTerm follower_term;
+  MarkToken token;
+  Phase phase = Phase::bootstrap;
+  std::optional<SlotKey> last_key;     // bootstrap only: the last (slot, key) covered; empty: nothing
+  WallMicros closed_time_us = 0;
+  std::optional<NamedPosition> low;    // where the stream resumes; empty while nothing is covered
+  std::optional<NamedPosition> high;   // the highest source position from which anything here stems
+  std::optional<NamedPosition> horizon;// up to where an absence left no tombstone
+  friend bool operator==(const Mark&, const Mark&) = default;
+
+  [[nodiscard]] bool covers_something() const { return low.has_value(); }
+};
+
+enum class ApplyKind : std::uint8_t { open = 0, stream = 1, range = 2, delta = 3, repair = 4 };
+enum class Durability : std::uint8_t { store_default = 0, owner = 1, replica = 2, majority = 3, all = 4 };
+
+// A range of the ordered walk, replaced whole. from exclusive (empty: before everything), to inclusive (empty: the end).
+struct ApplyRange {
+  std::optional<SlotKey> from;
+  std::optional<SlotKey> to;
+  NamedPosition as_of;
+  bool final = false;                 // the mark goes on in phase stream
+  // With `equal` no records come: the owner compares its own range with these.
+  struct Equal { std::uint64_t count = 0; Digest digest; };
+  std::optional<Equal> equal;
+};
+
+// Views: table and records must outlive the call.
+struct ApplyBatch {
+  std::string_view link;
+  ClusterId source_cluster;
+  HistoryId history;
+  ScopeId scope;
+  SegmentId source_segment;
+  SegmentId target_segment;
+  FollowerTerm follower_term;
+  SiteEpoch site_epoch;
+  SessionId session;
+  std::optional<MarkToken> expected;        // the token of the mark as it must stand now; empty: no mark
+  std::optional<NamedPosition> prev;        // stream: where the run starts (exclusive)
+  std::optional<NamedPosition> last;        // stream: where it ends (inclusive)
+  WallMicros closed_time_us = 0;
+  ApplyKind kind = ApplyKind::stream;
+  Durability durability = Durability::store_default;
+  std::uint64_t removals_left = 0;          // how many live keys this bootstrap or repair may still take away
+  std::optional<ApplyRange> range;          // kind range
+  // Names of records with origin nil that the batch may take away: (key) as answered by WouldLose.
+  std::vector<std::string> may_lose;
+  std::string_view table;                   // record_table.hpp
+  std::string_view records;
+};
+
+// A record that stands in the way: written by the target itself while the scope was a standby.
+struct LostRecord {
+  std::string key;
+  std::string record;  // its bytes, whole
+};
+
+struct ApplyAnswer {
+  Status status = Status::ok;
+  std::optional<Mark> mark;                 // as it stands now (MarkGap: as it stood)
+  std::uint64_t applied = 0, skipped = 0, replaced = 0, removed = 0, conflicts = 0;
+  std::optional<std::uint32_t> refused_index;  // a record that the target will never take, and why
+  Status refused_status = Status::ok;
+  Generation target_generation;
+  Position target_position;
+  std::uint64_t removal_count = 0;          // RemovalLimit: how many it would have been
+  std::vector<LostRecord> would_lose;       // WouldLose, at most 1,000 of them
+  std::string reason;                       // for people; empty for ok
+};
+
+}  // namespace zaris

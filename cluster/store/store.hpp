@@ -1,0 +1,237 @@
+// The store of one node: slot tables, op-logs, marks and pins of the segments that it holds. No sockets, files or clocks:
+// time is handed in. Every method may be called from any thread unless it says otherwise; a segment's own lock is the
+// only lock on a request's path, and no call does I/O under it. Design page record ("Store", "Op-log"), page protocol.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/base/result.hpp"
+#include "cluster/placement/scope.hpp"
+#include "cluster/record/digest.hpp"
+#include "cluster/record/lineage.hpp"
+#include "cluster/record/mark.hpp"
+#include "cluster/record/position.hpp"
+#include "cluster/record/record.hpp"
+#include "cluster/record/status.hpp"
+#include "cluster/store/log.hpp"
+
+namespace zaris::store {
+
+struct StoreOptions {
+  ClusterId cluster;
+  std::uint32_t segments = 256;
+  std::size_t key_bytes_max = 64u << 10;
+  std::size_t value_bytes_max = 4u << 20;
+  std::uint64_t memory_max_bytes = 1ull << 30;     // what is actively owned: records and tables
+  bool evict = true;                               // false: CapacityExceeded at the ceiling
+  std::uint64_t log_budget_bytes = 256ull << 20;
+  std::uint64_t log_pin_bytes = 1ull << 30;        // hard ceiling of the log in all
+  std::uint64_t log_pin_age_us = 24ull * 3600 * 1'000'000;
+  std::uint64_t seed = 0;                          // tags, ids, sampling; the shell draws it
+};
+
+// What begins a node's history: one generation record per segment.
+struct StoreStart {
+  Generation generation;
+  RootCause cause = RootCause::created;
+  WallMicros now_us = 0;
+};
+
+// ---- commits and closed time --------------------------------------------------------------------------------------
+// A thread that commits owns a Committer. Protocol: begin(clock) before a batch of operations (clock is called after
+// the lower bound has been published), then operations with the returned time, idle() after it.
+class Committer {
+ public:
+  virtual ~Committer() = default;
+  [[nodiscard]] virtual WallMicros begin(const std::function<WallMicros()>& clock) = 0;
+  virtual void idle() = 0;
+};
+
+// ---- requests -----------------------------------------------------------------------------------------------------
+struct Put {
+  std::string_view key;
+  std::string_view value;
+  WallMicros expires_us = 0;                 // absolute; 0: never; in the past: the key is gone at once (a tombstone)
+  std::optional<ItemToken> expected;         // compare-and-swap
+  bool only_if_absent = false;
+};
+struct WriteOutcome {
+  Status status = Status::ok;
+  ItemToken token;                           // of what stands now (ok), of what stood in the way (conflict)
+  SegmentId segment;
+  Position position;                         // of the record written
+};
+struct ReadOutcome {
+  Status status = Status::ok;                // ok or not_found
+  ItemToken token;
+  WallMicros expires_us = 0;
+  Position position;
+};
+struct ScanRequest {
+  Scope scope;                               // prefix and slot ranges
+  std::optional<SlotKey> after;              // resume token; empty: from the start
+  std::size_t count_max = 1024;
+  std::size_t bytes_max = 256u << 10;
+  bool keys_only = false;
+};
+struct ScanPage {
+  std::vector<std::string> records;          // whole records, live and not expired, in (slot, key) order
+  std::optional<SlotKey> next;               // empty: that was the last page
+};
+
+// ---- the feed's view ----------------------------------------------------------------------------------------------
+struct SegmentState {
+  Position head;                             // position of the newest record (at least the root generation record)
+  Revision floor;                            // oldest revision held; head + 1 when the log is empty
+  std::uint64_t log_bytes_total = 0;         // bytes ever appended (head's running number; see log_bytes_at)
+  std::uint64_t live_keys = 0, live_bytes = 0, tombstones = 0;
+  WallMicros newest_timestamp_us = 0;
+};
+
+// One page of a walk: every live record of (from, to] as of `as_of`, the head read under the same lock hold.
+struct WalkPage {
+  std::optional<SlotKey> from, to;           // to empty: the end of the segment
+  Position as_of;
+  std::string table;                         // record_table.hpp, deltas 0
+  std::string records;
+  std::uint64_t count = 0;
+  Digest digest;                             // of the records in the page
+};
+struct WalkLimits {
+  std::size_t records_max = 1024;
+  std::size_t bytes_max = 256u << 10;        // one record of any size always passes
+};
+// One reader's walk through a segment. Keeps the sorted view that large slots need. One thread at a time.
+class Walk {
+ public:
+  virtual ~Walk() = default;
+  // The page that follows `from` (as given at begin_walk, then the previous page's `to`).
+  [[nodiscard]] virtual WalkPage next(const WalkLimits& limits) = 0;
+  [[nodiscard]] virtual bool done() const = 0;
+};
+
+// Set bits for segments that moved; a commit sets one and calls `wake` only if the owner had said that it sleeps.
+class DirtyMap {
+ public:
+  virtual ~DirtyMap() = default;
+  // Takes and clears all bits; ascending.
+  virtual void drain(std::vector<SegmentId>& out) = 0;
+  // Owner: "I am about to sleep"; returns false when something is dirty already (do not sleep then).
+  [[nodiscard]] virtual bool prepare_sleep() = 0;
+  virtual void awake() = 0;
+};
+
+// ---- pins ---------------------------------------------------------------------------------------------------------
+struct PinKey {
+  std::string principal, link;
+  ScopeId scope;
+  ClusterId target;
+  friend auto operator<=>(const PinKey&, const PinKey&) = default;
+};
+struct PinInfo {
+  PinKey key;
+  Scope scope;
+  bool attached = false;                     // a session is on it now
+  WallMicros since_us = 0, moved_us = 0;     // created; last moved by an acknowledgement
+  std::uint64_t held_bytes = 0, held_records = 0;  // of the log, only for this pin's sake or others'
+  std::uint64_t bytes_max = 0;               // the bound
+  std::optional<double> seconds_left;        // until a bound cuts it, at the present write rate; empty: not in sight
+  std::uint64_t segments = 0;
+  bool lost = false;                         // it was cut: announced once, removed when its reader has been told
+};
+
+struct StoreCounters {
+  std::uint64_t puts = 0, deletes = 0, gets_hit = 0, gets_miss = 0, expired = 0, evicted = 0, applied = 0;
+  std::uint64_t log_appended_records = 0, log_appended_bytes = 0, log_trimmed_records = 0;
+  std::uint64_t pins_lost = 0, expiry_backlog = 0;
+};
+struct StoreMemory {
+  std::uint64_t records = 0, tables = 0, log = 0, log_budget = 0, log_pinned = 0, ceiling = 0;
+};
+
+// What a link of this target is (written by OpenLink; the register itself lives in the coordinator).
+struct LinkRegistration {
+  std::string link;
+  ClusterId source_cluster;
+  Scope scope;
+  SiteEpoch site_epoch;
+  FollowerTerm follower_term;
+  std::optional<Revision> unused;            // reserved
+};
+struct MarkRow { MarkKey key; SegmentId target_segment; Mark mark; };
+
+class Store {
+ public:
+  [[nodiscard]] static std::unique_ptr<Store> create(const StoreOptions& options, const StoreStart& start);
+  virtual ~Store() = default;
+
+  [[nodiscard]] virtual const StoreOptions& options() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Committer> committer() = 0;
+
+  // ---- requests. `now` is what Committer::begin returned.
+  virtual WriteOutcome put(const Put& put, WallMicros now) = 0;
+  virtual WriteOutcome del(std::string_view key, const std::optional<ItemToken>& expected, WallMicros now) = 0;
+  // expires_us 0 persists. A touch is a write: it takes a version, a tag and a revision.
+  virtual WriteOutcome touch(std::string_view key, WallMicros expires_us, const std::optional<ItemToken>& expected, WallMicros now) = 0;
+  // Appends the value to `out` (which a caller reuses), nothing when not found.
+  virtual ReadOutcome get(std::string_view key, WallMicros now, std::string& out) = 0;
+  virtual ScanPage scan(const ScanRequest& request, WallMicros now) = 0;
+
+  // ---- digests: live content, the clock plays no part
+  [[nodiscard]] virtual Digest slot_digest(Slot slot, std::uint64_t* count = nullptr) const = 0;
+  [[nodiscard]] virtual Digest segment_digest(SegmentId segment, std::uint64_t* count = nullptr, Position* as_of = nullptr) const = 0;
+
+  // ---- the feed
+  [[nodiscard]] virtual SegmentState state(SegmentId segment) const = 0;
+  [[nodiscard]] virtual Lineage lineage(SegmentId segment) const = 0;
+  // The stretch that begins behind `after`, at most up to `bytes_max` (at least one record).
+  virtual LogRead read_log(SegmentId segment, Revision after, std::size_t bytes_max, LogStretch& out) const = 0;
+  // Bytes of log above `after`, for backlog figures.
+  [[nodiscard]] virtual std::uint64_t log_bytes_after(SegmentId segment, Revision after) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Walk> begin_walk(SegmentId segment, const Scope& scope, std::optional<SlotKey> from) = 0;
+  // Current records of these keys as of one position (repair, tools): found records whole, missing by index.
+  struct Fetched { Position as_of; std::vector<std::optional<std::string>> records; };
+  [[nodiscard]] virtual Fetched fetch(SegmentId segment, const std::vector<std::string>& keys) const = 0;
+  // `wake` is called from a committing thread, at most once per sleep. Destroying the map unregisters it.
+  [[nodiscard]] virtual std::unique_ptr<DirtyMap> dirty_map(std::function<void()> wake) = 0;
+  // A time at or before which nothing new can be committed; read before the heads that are sent with it. Never falls.
+  [[nodiscard]] virtual WallMicros closed_time(WallMicros now) = 0;
+
+  // ---- pins
+  virtual void set_pin(const PinKey& key, const Scope& scope, SegmentId segment, Position at, WallMicros now) = 0;
+  virtual void attach_pin(const PinKey& key, bool attached, WallMicros now) = 0;
+  virtual bool drop_pin(const PinKey& key) = 0;
+  [[nodiscard]] virtual std::vector<PinInfo> pins(WallMicros now) const = 0;
+
+  // ---- applies from another region
+  // Registers (or replaces) what a link is here and writes the term into its marks, before anything is read for it.
+  // Status: Ok; ScopeMismatch (overlap with another link's scope); TermSuperseded; EpochSuperseded; SourceChanged.
+  virtual Status open_link(const LinkRegistration& link, std::string& reason) = 0;
+  virtual void close_link(const std::string& link) = 0;   // its marks go, the scope is no standby any more
+  [[nodiscard]] virtual std::vector<LinkRegistration> links() const = 0;
+  [[nodiscard]] virtual std::vector<MarkRow> read_marks(const std::string& link, ScopeId scope) const = 0;
+  // XXH3-64 over the link's mark tokens in (source segment, target segment) order: an idle segment's lost tail is found this way.
+  [[nodiscard]] virtual std::uint64_t mark_checksum(const std::string& link, ScopeId scope) const = 0;
+  virtual ApplyAnswer apply(const ApplyBatch& batch, WallMicros now) = 0;
+  // Is this key in a scope that a link feeds? Then ordinary writes get Standby once 4 of 4 enforces it; expiry and
+  // eviction leave such keys alone already.
+  [[nodiscard]] virtual bool standby(Slot slot, std::string_view key) const = 0;
+
+  // ---- maintenance: called by one thread (the simulator: between events). Each does a bounded amount and returns
+  // whether more is waiting.
+  virtual bool sweep_expiry(WallMicros now) = 0;
+  virtual bool evict(WallMicros now) = 0;
+  virtual bool trim_log(WallMicros now) = 0;
+  // Tests and the simulator: drop every chunk that nothing pins, down to the head, whatever the budget.
+  virtual void trim_log_hard(SegmentId segment) = 0;
+
+  [[nodiscard]] virtual StoreCounters counters() const = 0;
+  [[nodiscard]] virtual StoreMemory memory() const = 0;
+};
+
+}  // namespace zaris::store

@@ -1,0 +1,70 @@
+// The gateway's end of one feed session: a state machine on top of a Store. No sockets, clocks or threads: the shell
+// (feed/gateway) and the simulator drive it. One thread at a time.
+//
+// Pull, not push: the shell asks for the next message whenever its socket can take one, so that whatever has
+// accumulated is one message (feed rule 3), and nothing is queued here beyond small control answers.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/placement/scope.hpp"
+#include "cluster/store/store.hpp"
+#include "feed/message/message.hpp"
+
+namespace zaris::feed {
+
+struct SourceOptions {
+  std::string cluster_name;
+  std::size_t batch_bytes = 256u << 10;
+  std::size_t chunk_bytes = 256u << 10;
+  std::size_t chunk_records = 1024;
+  MonoMicros fresh_interval_us = 200'000;
+  MonoMicros heartbeat_us = 5'000'000;
+  std::uint32_t walks_at_once = 4;
+};
+
+// Who is at the other end and what it may ask for; from the certificate and the access table, before Hello.
+struct Principal {
+  std::string name;
+  std::vector<Scope> granted;                 // a scope asked for must lie within one of them
+};
+
+struct Now { MonoMicros mono_us = 0; WallMicros wall_us = 0; };
+
+// Why a session is over; the shell sends what is queued, then closes.
+struct SessionEnd { std::string code; std::string text; bool protocol_error = false; };
+
+struct SourceCounters {
+  std::uint64_t batches = 0, records = 0, record_bytes = 0, filtered = 0, chunks = 0, chunk_records = 0, progresses = 0;
+};
+
+class SourceSession {
+ public:
+  // `confirm` answers whether this node may serve now (standalone: true). Store and principal outlive the session.
+  [[nodiscard]] static std::unique_ptr<SourceSession> create(store::Store& store, SourceOptions options, Principal principal,
+                                                             std::function<bool()> confirm);
+  virtual ~SourceSession() = default;
+
+  virtual void on_message(std::string_view bytes, Now now) = 0;
+  // These segments' logs have moved (from the thread's DirtyMap). Level-triggered: forgetting one is a bug, repeating is free.
+  virtual void on_dirty(std::span<const SegmentId> segments) = 0;
+  // At least every fresh interval.
+  virtual void on_tick(Now now) = 0;
+  // Appends the next message to `out` (the shell leaves room for its own header in front). False: nothing to say now.
+  virtual bool next_message(std::string& out, Now now) = 0;
+  // An operator dropped this reader's pin, or the process goes away.
+  virtual void end(EndReason reason, std::string_view text) = 0;
+
+  [[nodiscard]] virtual std::optional<SessionEnd> ended() const = 0;
+  [[nodiscard]] virtual const std::optional<Hello>& hello() const = 0;
+  [[nodiscard]] virtual SourceCounters counters() const = 0;
+  [[nodiscard]] virtual std::uint64_t credit_left() const = 0;
+};
+
+}  // namespace zaris::feed

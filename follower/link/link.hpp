@@ -1,0 +1,166 @@
+// One link: source → scope → order → target → cursor. The whole decision of replication, as a state machine without
+// sockets, clocks, threads or files; the shell (follower/shell) and the simulator perform its actions. Design pages
+// follower, protocol (Marks, ApplyBatch) and operations (Lag, honestly). One thread at a time.
+//
+//                 target + marks read        welcome, identities agree       every mark in stream
+//   backoff ────────▶ connecting ────────────────▶ bootstrap / running ◀──────────────▶ running
+//      ▲                   │                            │
+//      └── any failure ────┴──── source_reset, large_removal, target_changed … ──▶ held(reason) ── operator ──▶ backoff
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cluster/base/result.hpp"
+#include "cluster/placement/scope.hpp"
+#include "cluster/record/mark.hpp"
+#include "cluster/record/position.hpp"
+#include "cursor/cursor_store.hpp"
+#include "feed/message/message.hpp"
+
+namespace zaris::follower {
+
+struct LinkConfig {
+  std::string name;
+  std::string follower;                            // this process' id
+  Scope scope;
+  std::optional<ClusterId> source_expected;        // from configuration; else learnt at first contact and kept
+  Durability durability = Durability::store_default;
+  std::uint32_t connections = 1;                   // feed sessions that share the segments
+  std::uint64_t credit_bytes = 32u << 20;
+  std::uint64_t queue_bytes = 64u << 20;           // received and not yet acknowledged by the target
+  MonoMicros commit_interval_us = 100'000;
+  std::uint64_t commit_bytes = 64u << 20;
+  bool accept_source_reset = false;                // on_source_reset: accept
+  double max_removal_ratio = 0.10;                 // and more than max_removal_floor keys: held(large_removal)
+  std::uint64_t max_removal_floor = 100;
+  bool adopt_scope_with_data = false;              // --yes at the first OpenLink of a scope that holds data
+  std::uint64_t seed = 0;                          // session ids, jitter; drawn by the shell
+};
+
+// ---- what the shell must do ---------------------------------------------------------------------------------------
+// Requests to the target are answered by the on_… call of the same name with the same id; an id whose attempt is over
+// (the core asked anew) is ignored when it comes late.
+struct OpenLinkRequest { std::uint64_t id; std::string link; ClusterId source; Scope scope; SiteEpoch site_epoch; FollowerTerm term; bool adopt_data; };
+struct ReadMarksRequest { std::uint64_t id; std::string link; ScopeId scope; };
+struct MarkChecksumRequest { std::uint64_t id; std::string link; ScopeId scope; };
+
+// One batch; `batch`'s views point into `hold`. Batches of one target segment must reach its owner in the order given.
+struct ApplyRequest {
+  std::uint64_t id;
+  ApplyBatch batch;
+  std::vector<std::shared_ptr<const std::string>> hold;
+  std::shared_ptr<const std::string> link_name;    // batch.link points here
+};
+struct ConnectFeed { std::uint64_t connection; };  // dial, TLS, upgrade; then on_feed_connected or on_feed_closed
+struct CloseFeed { std::uint64_t connection; };
+struct SendFeed { std::uint64_t connection; };     // next_feed_message(connection) has something
+struct PersistCursors { std::uint64_t id; cursor::CursorCommit commit; };  // synced, on a thread of its own; one in flight
+// What a range, a repair or a one-way conflict takes away; synced before the core goes on.
+struct ConflictRecord { SegmentId segment; std::string key; std::string target_record, source_record; NamedPosition as_of; };
+struct KeepConflicts { std::uint64_t id; std::vector<ConflictRecord> records; };
+struct PollSegments { std::uint64_t id; };         // watchdog: GET /v1/segments on a connection of its own
+struct LogLine { enum class Level { info, warning, error } level; std::string event; std::string text; };
+
+using Action = std::variant<OpenLinkRequest, ReadMarksRequest, MarkChecksumRequest, ApplyRequest, ConnectFeed, CloseFeed,
+                            SendFeed, PersistCursors, KeepConflicts, PollSegments, LogLine>;
+
+// ---- what the shell tells -----------------------------------------------------------------------------------------
+struct TargetInfo {
+  ClusterId cluster;
+  std::uint32_t segments = 0;
+  std::uint64_t key_bytes_max = 0, value_bytes_max = 0;
+  std::uint64_t memory_max_bytes = 0, live_bytes = 0, live_keys = 0;
+  Generation generation_seen;
+};
+struct MarksAnswer { std::vector<std::pair<SegmentId /*target*/, std::pair<MarkKey, Mark>>> marks; };
+struct SegmentsPollRow { SegmentId segment; Position head; };
+
+// ---- what an operator sees ----------------------------------------------------------------------------------------
+enum class LinkState : std::uint8_t { running, bootstrap, repair, held, paused, backoff, failed, stuck };
+[[nodiscard]] std::string_view name(LinkState state);
+enum class SegmentPhase : std::uint8_t { bootstrap, stream, repair, stopped };
+
+enum class BootstrapReason : std::uint8_t { new_segment, below_floor, unknown_lineage, horizon, target_lost, rewind, accepted, scope };
+inline constexpr std::size_t bootstrap_reason_count = 8;
+[[nodiscard]] std::string_view name(BootstrapReason reason);
+
+struct SegmentStatus {
+  SegmentId id;
+  SegmentPhase phase = SegmentPhase::stopped;
+  std::optional<Position> position;                // durable in the target (lowest low of its marks)
+  std::optional<Position> head;
+  Revision floor;
+  std::optional<Position> cursor;                  // persisted
+  std::string stopped_reason;
+};
+struct LinkStatus {
+  std::string name;
+  LinkState state = LinkState::backoff;
+  std::string reason;                              // held, backoff, stuck, failed: why; code first
+  std::string next_step;                           // for people; empty when nothing is to be done
+  std::optional<ClusterId> source, target;
+  ScopeId scope;
+  double staleness_seconds = 0;                    // never absent, never negative
+  std::uint64_t backlog_revisions = 0, backlog_bytes = 0, backlog_revisions_worst = 0;
+  std::uint64_t segments_total = 0, segments_bootstrap = 0, segments_stream = 0, segments_repair = 0, segments_stopped = 0;
+  std::uint64_t bootstrap_segments_done = 0, bootstrap_segments_total = 0, bootstrap_records = 0;
+  std::optional<double> bootstrap_eta_seconds;
+  std::uint64_t bootstraps_by_reason[bootstrap_reason_count] = {};
+  std::uint64_t applied_records = 0, applied_bytes = 0, skipped_records = 0, removed_records = 0, conflicts = 0;
+  std::uint64_t gap_errors = 0, mark_behind_cursor = 0, mark_ahead_of_cursor = 0, target_rollbacks = 0, reconnects = 0;
+  std::map<std::string, std::uint64_t> stream_ends;
+  std::uint64_t queue_bytes = 0;
+  WallMicros closed_time_us = 0;                   // the source's, up to which everything is applied
+  double cursor_age_seconds = 0;                   // since the last persisted commit
+  bool caught_up = false;                          // by the definition of page follower, against the newest echoed Ping
+  std::vector<SegmentStatus> segments;
+  std::optional<std::uint64_t> source_live_keys, target_live_keys;
+};
+
+class Link {
+ public:
+  // `row` and `cursors` as they were read from the cursor store at start (empty: a new link).
+  [[nodiscard]] static std::unique_ptr<Link> create(LinkConfig config, std::optional<cursor::LinkRow> row,
+                                                    std::vector<std::pair<cursor::CursorKey, cursor::CursorRow>> cursors);
+  virtual ~Link() = default;
+
+  virtual void start(MonoMicros now) = 0;
+  // At least every 10 ms while anything is in flight, every fresh interval otherwise.
+  virtual void on_tick(MonoMicros now, WallMicros wall) = 0;
+  // In the order in which they must be carried out.
+  [[nodiscard]] virtual std::vector<Action> take_actions() = 0;
+
+  virtual void on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) = 0;
+  virtual void on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros now) = 0;
+  virtual void on_mark_checksum(std::uint64_t id, Result<std::uint64_t> answer, MonoMicros now) = 0;
+  // A failed Result: the connection to the owner is gone and the outcome unknown (the mark decides at the next ReadMarks).
+  virtual void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) = 0;
+  virtual void on_feed_connected(std::uint64_t connection, MonoMicros now) = 0;
+  virtual void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) = 0;
+  virtual void on_feed_closed(std::uint64_t connection, const Error& why, MonoMicros now) = 0;
+  virtual bool next_feed_message(std::uint64_t connection, std::string& out) = 0;
+  virtual void on_persisted(std::uint64_t id, Result<void> answer, MonoMicros now) = 0;
+  virtual void on_conflicts_kept(std::uint64_t id, Result<void> answer, MonoMicros now) = 0;
+  virtual void on_segments_polled(std::uint64_t id, Result<std::vector<SegmentsPollRow>> answer, MonoMicros now) = 0;
+
+  // ---- an operator's words; each is persisted with the link's row before it counts
+  virtual Result<void> pause(std::string reason, MonoMicros now) = 0;
+  virtual Result<void> resume(MonoMicros now) = 0;
+  virtual Result<void> accept_source(MonoMicros now) = 0;    // held(source_reset): the target becomes what the source is
+  virtual Result<void> accept_target(MonoMicros now) = 0;    // held(target_changed): the cursors of the old target go
+  virtual Result<void> accept_removal(MonoMicros now) = 0;   // held(large_removal): this once
+
+  // SIGTERM: no more grants; finish what is in flight; persist; acknowledge. `stopped` turns true when all is done.
+  virtual void stop(MonoMicros now) = 0;
+  [[nodiscard]] virtual bool stopped() const = 0;
+
+  [[nodiscard]] virtual LinkStatus status(MonoMicros now, bool with_segments) const = 0;
+};
+
+}  // namespace zaris::follower
