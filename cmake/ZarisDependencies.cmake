@@ -13,10 +13,11 @@ find_package(CLI11 2.1 REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(mimalloc 2.0 REQUIRED)
 if(NOT ZARIS_CORES_ONLY)
-  find_package(prometheus-cpp 1.0 REQUIRED)
+  find_package(prometheus-cpp REQUIRED)
 endif()
 if(ZARIS_TESTS)
   find_package(GTest REQUIRED)
+  find_package(rapidcheck REQUIRED)
 endif()
 
 # msgpack-cxx 4 ships a CMake package that insists on Boost's; its headers are all that is used.
