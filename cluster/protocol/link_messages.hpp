@@ -104,7 +104,8 @@ void encode(std::string& out, std::uint32_t correlation, const MarkChecksumAnswe
 // ---- ApplyBatch -------------------------------------------------------------------------------------------------------
 // [0 link, 1 source cluster, 2 history id, 3 scope id, 4 source segment, 5 target segment, 6 follower term, 7 site epoch,
 //  8 session id, 9 mark token expected: nil | [generation, session, number], 10 prev position, 11 last position,
-//  12 closed time, 13 kind, 14 durability, 15 removals left, 16 rows, 17 may lose: nil | [key …]]
+//  12 closed time, 13 kind, 14 durability, 15 removals left, 16 rows, 17 may lose: nil | [key …],
+//  18 source segments (0: nothing to clip)]
 // kind: 0 open, 1 stream, or for a range [2, from: nil | [slot, key], to: nil | [slot, key], as_of, final,
 // equal: nil | [count, digest]]. Behind the array: rows × 8 bytes of table, then the records.
 //

@@ -14,12 +14,23 @@
 
 namespace zaris {
 
+// The follower compares what an owner holds with what it expects by one number (page protocol, Marks): XXH3-64, seed 0, over
+// one row of 24 bytes per mark, little endian: u16 source segment, u16 target segment, u32 target generation, u64
+// session, u64 number; rows ascend by (source segment, target segment). No marks: the hash of nothing.
+struct MarkChecksumRow;
+[[nodiscard]] std::uint64_t mark_checksum(const std::vector<MarkChecksumRow>& rows);
+
 // What an apply must name. "No mark" is an empty optional of it.
 struct MarkToken {
   Generation target_generation;
   SessionId session;
   std::uint64_t number = 0;
   friend bool operator==(const MarkToken&, const MarkToken&) = default;
+};
+
+struct MarkChecksumRow {
+  SegmentId source_segment, target_segment;
+  MarkToken token;
 };
 
 enum class Phase : std::uint8_t { bootstrap = 0, stream = 1, repair = 2 };
@@ -71,6 +82,9 @@ struct ApplyBatch {
   ScopeId scope;
   SegmentId source_segment;
   SegmentId target_segment;
+  // How many segments the source has: a target segment that spans several source segments clips a range without a
+  // `from` or a `to` to the slots of this one. 0: the source has at least as many segments as the target (no clipping).
+  std::uint32_t source_segments = 0;
   FollowerTerm follower_term;
   SiteEpoch site_epoch;
   SessionId session;

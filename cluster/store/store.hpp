@@ -215,7 +215,7 @@ class Store {
   virtual void close_link(const std::string& link) = 0;   // its marks go, the scope is no standby any more
   [[nodiscard]] virtual std::vector<LinkRegistration> links() const = 0;
   [[nodiscard]] virtual std::vector<MarkRow> read_marks(const std::string& link, ScopeId scope) const = 0;
-  // XXH3-64 over the link's mark tokens in (source segment, target segment) order: an idle segment's lost tail is found this way.
+  // zaris::mark_checksum (mark.hpp) over all marks of the link and scope: an idle segment's lost tail is found this way.
   [[nodiscard]] virtual std::uint64_t mark_checksum(const std::string& link, ScopeId scope) const = 0;
   virtual ApplyAnswer apply(const ApplyBatch& batch, WallMicros now) = 0;
   // Is this key in a scope that a link feeds? Then ordinary writes get Standby once 4 of 4 enforces it; expiry and

@@ -41,6 +41,10 @@ struct LinkConfig {
   std::uint64_t max_removal_floor = 100;
   bool adopt_scope_with_data = false;              // --yes at the first OpenLink of a scope that holds data
   std::uint64_t seed = 0;                          // session ids, jitter; drawn by the shell
+  SiteEpoch site_epoch{1};                         // one site and one follower until leases and promotion are built
+  FollowerTerm term{1};
+  MonoMicros mark_check_us = 1'000'000;            // mark tokens compared with the target's
+  MonoMicros watchdog_us = 10'000'000;             // PollSegments
 };
 
 // ---- what the shell must do ---------------------------------------------------------------------------------------
@@ -93,12 +97,19 @@ inline constexpr std::size_t bootstrap_reason_count = 8;
 struct SegmentStatus {
   SegmentId id;
   SegmentPhase phase = SegmentPhase::stopped;
+  std::optional<Position> received;                // up to here the stream was handed to the target's connections
   std::optional<Position> position;                // durable in the target (lowest low of its marks)
+  std::optional<Position> high;                    // highest high of its marks
   std::optional<Position> head;
   Revision floor;
   std::optional<Position> cursor;                  // persisted
   std::string stopped_reason;
 };
+// Apply delay: from commit at the source (its clock) to the acknowledgement (ours), per change; page operations.
+inline constexpr double apply_delay_bounds_seconds[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                                        0.25,   0.5,   1,      2.5,   5,    10,    60,   600};
+inline constexpr std::size_t apply_delay_buckets = sizeof(apply_delay_bounds_seconds) / sizeof(double) + 1;  // the last: more
+
 struct LinkStatus {
   std::string name;
   LinkState state = LinkState::backoff;
@@ -117,7 +128,11 @@ struct LinkStatus {
   std::map<std::string, std::uint64_t> stream_ends;
   std::uint64_t queue_bytes = 0;
   WallMicros closed_time_us = 0;                   // the source's, up to which everything is applied
-  double cursor_age_seconds = 0;                   // since the last persisted commit
+  double cursor_age_seconds = 0;                   // since everything acknowledged was last persisted (0: it is now)
+  std::uint64_t cursor_commits = 0, cursor_commit_failures = 0;
+  std::uint64_t mark_gaps = 0, apply_retries = 0, watchdog_strikes = 0;
+  std::uint64_t apply_delay_counts[apply_delay_buckets] = {};
+  double apply_delay_sum_seconds = 0;
   bool caught_up = false;                          // by the definition of page follower, against the newest echoed Ping
   std::vector<SegmentStatus> segments;
   std::optional<std::uint64_t> source_live_keys, target_live_keys;
