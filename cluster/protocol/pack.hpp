@@ -1,5 +1,5 @@
 // MessagePack, as much of it as the native protocol uses, read and written in place: no objects, no allocation.
-// Every length is checked against what is there before it is used; nesting is bounded; a reader that met something
+// Every length is checked against what is there before it is used; nesting costs no stack; a reader that met something
 // wrong stays failed and answers every further question with its default, so that a decoder asks once, at the end.
 #pragma once
 #include <bit>
@@ -9,8 +9,6 @@
 #include <string_view>
 
 namespace zaris::protocol {
-
-inline constexpr unsigned pack_depth_max = 16;
 
 // ---- writing: appends to a string ---------------------------------------------------------------------------------
 class Packer {
