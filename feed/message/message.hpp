@@ -20,6 +20,12 @@ namespace zaris::feed {
 
 inline constexpr std::uint32_t protocol_version_min = 1;
 inline constexpr std::uint32_t protocol_version_max = 1;
+inline constexpr std::uint32_t segments_max = 16384;
+inline constexpr std::size_t part_bytes = 256u << 10;   // a record over it crosses in parts of it
+inline constexpr std::size_t name_bytes_max = 255;      // follower, link, code, one feature
+inline constexpr std::size_t text_bytes_max = 4096;     // for people
+inline constexpr std::size_t scope_text_bytes_max = 1u << 20;
+inline constexpr std::size_t fetch_keys_max = 65'536;
 
 // Numbers are the wire's. Follower → gateway below 32, gateway → follower from 32 on.
 enum class MessageType : std::uint8_t {
@@ -84,6 +90,9 @@ struct Subscribed {
   Position head;
   Revision floor;
   Lineage lineage;
+  // Which Subscribe of this segment in this session is answered: 1 for the first, and so on. What was on its way for an
+  // earlier one is told apart by it. The same number again: the lineage has grown.
+  std::uint32_t subscription = 0;
 };
 // One run: consecutive revisions (prev, last] of one segment and one generation.
 struct Run {
@@ -97,8 +106,29 @@ struct Run {
   std::string_view records;                   // this run's stretch of the batch's record bytes
 };
 struct Batch { std::vector<Run> runs; };
-struct Part { SegmentId segment; Revision revision; std::uint64_t offset = 0, total = 0; std::string_view bytes; };
-struct ProgressRow { SegmentId segment; Position position, head; Revision floor; std::uint64_t bytes_behind = 0; };
+// A piece of one record too large for a Batch. The places behind `bytes` are those of the run that the whole record is.
+struct Part {
+  SegmentId segment;
+  Revision revision;
+  std::uint64_t offset = 0, total = 0;
+  std::string_view bytes;
+  Position prev;
+  Generation generation;
+  WallMicros commit_time_us = 0;
+  Slot slot;
+  std::uint8_t row_flags = 0;                 // record_table.hpp
+  bool reaches_head = false;
+};
+struct ProgressRow {
+  SegmentId segment;
+  Position position;                          // everything up to it has been sent
+  Position head;
+  Revision floor;
+  std::uint64_t bytes_behind = 0;             // full scope only
+  // Set when the position moved over revisions that brought nothing, without a run: where it moved from. The receiver
+  // compares it like a run's.
+  std::optional<Position> prev;
+};
 struct Progress { WallMicros source_clock_us = 0, closed_time_us = 0; std::vector<ProgressRow> rows; };
 struct Chunk {
   SegmentId segment;
@@ -124,6 +154,7 @@ struct StreamEnd {
   std::optional<Position> surviving;          // diverged
   std::optional<Lineage> lineage;             // diverged, unknown_lineage, source_reset (its root)
   Revision floor;                             // below_floor
+  std::uint32_t subscription = 0;             // as in Subscribed
 };
 struct PongRow { SegmentId segment; Position head; };
 // Heads of this node's segments that changed since its last Pong, after it has confirmed its authority at a moment
@@ -138,6 +169,9 @@ using GatewayMessage = std::variant<Welcome, Subscribed, Batch, Part, Progress, 
 [[nodiscard]] std::string encode(const FollowerMessage& message);
 // Batch included: for tests and the small messages; the source session writes its batches straight into its buffer.
 [[nodiscard]] std::string encode(const GatewayMessage& message);
+// Appends instead: for buffers that leave room for a transport's header in front.
+void encode_to(std::string& out, const FollowerMessage& message);
+void encode_to(std::string& out, const GatewayMessage& message);
 
 // Every length is checked against what is there before memory is taken; nesting is bounded by the shape itself.
 // An unknown type is not an error: empty optional. Errors: `feed_message_malformed`.
