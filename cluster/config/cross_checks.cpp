@@ -1,0 +1,179 @@
+#include "cluster/config/cross_checks.hpp"
+
+#include <fmt/format.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "cluster/config/units.hpp"
+#include "cluster/placement/scope.hpp"
+#include "cluster/placement/slot.hpp"
+
+namespace zaris::config {
+namespace {
+
+struct Report {
+  const std::vector<Setting>& settings;
+  std::vector<Mistake>& mistakes;
+  std::vector<std::string>& warnings;
+
+  void wrong(const std::string& key, std::string message) const {
+    Origin where{"configuration"};
+    for (const Setting& setting : settings) {
+      if (setting.key == key && setting.where.source != "default") where = setting.where;
+    }
+    mistakes.push_back({where, key, std::move(message)});
+  }
+};
+
+template <class T, void (*Free)(T*)>
+struct Freed {
+  void operator()(T* pointer) const { Free(pointer); }
+};
+struct CloseBio {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+using Bio = std::unique_ptr<BIO, CloseBio>;
+
+void complete(TlsFiles& own, const TlsFiles& common) {
+  if (own.cert.empty() && own.key.empty()) {
+    own.cert = common.cert;
+    own.key = common.key;
+  }
+  if (own.ca.empty()) own.ca = common.ca;
+}
+
+// `stem`: "tls." or "listeners.feed.tls."
+void check_pair(const Report& report, const TlsFiles& files, const std::string& stem) {
+  if (files.cert.empty() != files.key.empty()) {
+    report.wrong(stem + (files.cert.empty() ? "cert" : "key"), "certificate and key belong together: one is set, the other is not");
+    return;
+  }
+  if (files.cert.empty()) return;
+  const Bio cert_file(BIO_new_file(files.cert.c_str(), "r"));
+  const Bio key_file(BIO_new_file(files.key.c_str(), "r"));
+  const std::unique_ptr<X509, Freed<X509, X509_free>> cert(cert_file ? PEM_read_bio_X509(cert_file.get(), nullptr, nullptr, nullptr) : nullptr);
+  const std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY, EVP_PKEY_free>> key(key_file ? PEM_read_bio_PrivateKey(key_file.get(), nullptr, nullptr, const_cast<char*>("")) : nullptr);
+  if (!cert) report.wrong(stem + "cert", fmt::format("{} holds no certificate in PEM form", files.cert));
+  if (!key) report.wrong(stem + "key", fmt::format("{} holds no private key in PEM form without a passphrase", files.key));
+  if (!cert || !key) return;
+  if (X509_check_private_key(cert.get(), key.get()) != 1) {
+    report.wrong(stem + "key", fmt::format("{} is not the key of the certificate in {}", files.key, files.cert));
+  }
+  if (X509_cmp_current_time(X509_get0_notAfter(cert.get())) < 0) {
+    report.warnings.push_back(fmt::format("the certificate in {} has expired; peers will refuse it", files.cert));
+  }
+}
+
+void check_plain(const Report& report, const std::string& key, const ListenerConfig& listener, const std::string& instead) {
+  if (listener.address.empty() || listener.insecure) return;
+  const auto address = parse_address(listener.address);
+  if (address && !loopback(address->host)) {
+    report.wrong(key + ".address", fmt::format("{} is not loopback and this listener has no TLS: {}, or set {}.insecure: true", listener.address, instead, key));
+  }
+}
+
+void check_ports(const Report& report, const std::vector<std::pair<std::string, std::string>>& listeners) {
+  std::map<std::string, std::string> seen;
+  for (const auto& [key, text] : listeners) {
+    const auto address = parse_address(text);
+    if (!address || address->port == 0) continue;
+    const auto [earlier, fresh] = seen.emplace(text, key);
+    if (!fresh) report.wrong(key, fmt::format("{} is already the address of {}", text, earlier->second));
+  }
+}
+
+}  // namespace
+
+void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, std::vector<std::string>& warnings) {
+  const Report report{settings, mistakes, warnings};
+  auto& listeners = config.listeners;
+  if (!config.standalone) report.wrong("standalone", "only true is possible in this version: one process is the whole region");
+  if (!valid_segment_count(config.segments)) report.wrong("segments", fmt::format("{} is not a power of two", config.segments));
+  if (config.log.pin_bytes < config.log.budget_bytes) {
+    report.wrong("log.pin_bytes", fmt::format("{} is less than log.budget_bytes ({}): the hard ceiling must hold the budget", show_size(config.log.pin_bytes), show_size(config.log.budget_bytes)));
+  }
+  check_pair(report, config.tls, "tls.");
+  if (listeners.client_tls.tls.set() || !listeners.client_tls.tls.key.empty()) check_pair(report, listeners.client_tls.tls, "listeners.client_tls.tls.");
+  if (listeners.feed.tls.set() || !listeners.feed.tls.key.empty()) check_pair(report, listeners.feed.tls, "listeners.feed.tls.");
+  complete(listeners.client_tls.tls, config.tls);
+  complete(listeners.feed.tls, config.tls);
+
+  for (ListenerConfig* listener : {&listeners.client, &listeners.client_tls, &listeners.admin}) {
+    if (listener->address == "auto") listener->address.clear();
+  }
+  if (listeners.feed.address == "auto") {
+    listeners.feed.address = listeners.feed.tls.set() || listeners.feed.insecure ? "127.0.0.1:7871" : "";
+  }
+  check_plain(report, "listeners.client", listeners.client, "use listeners.client_tls");
+  check_plain(report, "listeners.admin", listeners.admin, "keep it on loopback");
+  if (!listeners.client_tls.address.empty() && !listeners.client_tls.tls.set()) {
+    report.wrong("listeners.client_tls.address", "needs a certificate: set tls.cert and tls.key, or listeners.client_tls.tls.cert and .key");
+  }
+  if (!listeners.feed.address.empty()) {
+    if (!listeners.feed.tls.set() && !listeners.feed.insecure) {
+      report.wrong("listeners.feed.address", "the feed needs a certificate (tls.cert, tls.key, tls.ca), or listeners.feed.insecure: true");
+    }
+    if (listeners.feed.tls.set() && config.feed.client_auth_required && listeners.feed.tls.ca.empty()) {
+      report.wrong("listeners.feed.tls.ca", "feed.client_auth is required, so the authorities of client certificates must be named here or in tls.ca");
+    }
+    if (!config.feed.client_auth_required && !listeners.feed.insecure) {
+      report.wrong("feed.client_auth", "off is only possible together with listeners.feed.insecure: true");
+    }
+  }
+  check_ports(report, {{"listeners.client.address", listeners.client.address},
+                       {"listeners.client_tls.address", listeners.client_tls.address},
+                       {"listeners.feed.address", listeners.feed.address},
+                       {"listeners.admin.address", listeners.admin.address}});
+  if (listeners.client.address.empty() && listeners.client_tls.address.empty()) {
+    report.wrong("listeners.client.address", "neither listeners.client nor listeners.client_tls has an address: nobody could connect");
+  }
+  std::set<std::string> subjects;
+  for (std::size_t i = 0; i < config.feed.access.size(); ++i) {
+    if (!subjects.insert(config.feed.access[i].subject).second) {
+      report.wrong(fmt::format("feed.access[{}].subject", i), fmt::format("{} has a row already", printable(config.feed.access[i].subject)));
+    }
+  }
+  const std::uint64_t fixed = config.limits.key + config.limits.value + (64u << 10);
+  if (config.memory.max_bytes < fixed) {
+    report.wrong("memory.max_bytes", fmt::format("{} does not hold one record of the largest size ({})", show_size(config.memory.max_bytes), show_size(fixed)));
+  }
+}
+
+void check_follower(FollowerConfig& config, const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, std::vector<std::string>& warnings) {
+  const Report report{settings, mistakes, warnings};
+  check_pair(report, config.tls, "tls.");
+  check_pair(report, config.target.tls, "target.tls.");
+  complete(config.target.tls, config.tls);
+  check_plain(report, "listeners.admin", config.listeners.admin, "keep it on loopback");
+  if (config.listeners.admin.address == "auto") config.listeners.admin.address.clear();
+  if (!config.target.url.starts_with("zaris://") && !config.target.url.starts_with("zariss://")) {
+    report.wrong("target.url", "must begin with zaris:// or zariss://");
+  }
+  if (config.links.empty()) report.wrong("links", "at least one link is needed (- name: …, source: {url: …})");
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < config.links.size(); ++i) {
+    LinkConfig& link = config.links[i];
+    const std::string stem = fmt::format("links[{}].", i);
+    if (!names.insert(link.name).second) report.wrong(stem + "name", fmt::format("{} is the name of another link already", printable(link.name)));
+    if (link.name.size() > 64 || link.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != std::string::npos) {
+      report.wrong(stem + "name", "at most 64 letters, digits, -, _ and .");
+    }
+    check_pair(report, link.source.tls, stem + "source.");
+    complete(link.source.tls, config.tls);
+    const bool tls = link.source.url.starts_with("zariss://");
+    if (!tls && !link.source.url.starts_with("zaris://")) report.wrong(stem + "source.url", "must begin with zariss:// or zaris://");
+    if (tls && link.source.tls.ca.empty()) report.wrong(stem + "source.ca", "zariss:// needs the authorities that the source is checked against, here or in tls.ca");
+    if (tls && !link.source.tls.set()) report.wrong(stem + "source.cert", "the source demands a client certificate: set it here or in tls.cert and tls.key");
+    if (config.apply.queue_bytes < link.credit_bytes) {
+      report.wrong("apply.queue_bytes", fmt::format("{} is less than {}credit ({}): what the source may send must have room", show_size(config.apply.queue_bytes), stem, show_size(link.credit_bytes)));
+    }
+    if (const auto scope = Scope::make(link.scope.prefixes, link.scope.slots); !scope) report.wrong(stem + "scope", scope.error().what);
+  }
+}
+
+}  // namespace zaris::config

@@ -1,0 +1,134 @@
+// zarisd's keys. Adding one: a member in node_config.hpp, a row here, and `tests/unit/config/regenerate` for the pages.
+#include "cluster/config/node_config.hpp"
+
+namespace zaris::config {
+namespace {
+
+using N = NodeConfig;
+
+void add_listener(std::vector<KeyRow>& rows, const std::string& name, const std::string& fallback, const std::string& doc,
+                  ListenerConfig& (*get)(N&), bool tls, bool plain) {
+  rows.push_back(row<N>("listeners." + name + ".address", Kind::address, fallback, doc,
+                        [get](N& c, const Value& v) { get(c).address = v.text; }));
+  if (tls) {
+    const auto file = [&](const std::string& key, std::string TlsFiles::* member, const std::string& text) {
+      rows.push_back(reloadable(row<N>("listeners." + name + ".tls." + key, Kind::file, "", text + " of this listener; `tls." + key + "` unless set.",
+                                       [get, member](N& c, const Value& v) { get(c).tls.*member = v.text; })));
+    };
+    file("cert", &TlsFiles::cert, "Certificate chain (PEM)");
+    file("key", &TlsFiles::key, "Private key (PEM)");
+    file("ca", &TlsFiles::ca, "Authorities that client certificates are checked against (PEM)");
+  }
+  if (plain) {
+    rows.push_back(row<N>("listeners." + name + ".insecure", Kind::boolean, "false",
+                          "Lets this listener speak without TLS on an address that is not loopback. Said in the log at every start.",
+                          [get](N& c, const Value& v) { get(c).insecure = v.boolean; }));
+  }
+}
+
+std::vector<KeyRow> rows() {
+  constexpr std::uint64_t kib = 1u << 10, mib = 1u << 20, gib = 1u << 30, s = 1'000'000;
+  std::vector<KeyRow> r;
+  r.push_back(row<N>("region", Kind::text, "local", "Name of the region that this node's cluster is.",
+                     [](N& c, const Value& v) { c.region = v.text; }));
+  r.push_back(row<N>("store", Kind::text, "main", "Name of the store. Fixed for the life of a data directory.",
+                     [](N& c, const Value& v) { c.store = v.text; }));
+  r.push_back(row<N>("standalone", Kind::boolean, "true",
+                     "This process alone is the region. The only mode of this version.",
+                     [](N& c, const Value& v) { c.standalone = v.boolean; }));
+  r.push_back(bounded(row<N>("segments", Kind::integer, "256",
+                             "Units of order of the cluster: a power of two from 1 to 16384. Fixed for the life of a data directory.",
+                             [](N& c, const Value& v) { c.segments = static_cast<std::uint32_t>(v.number); }), 1, 16384));
+  r.push_back(row<N>("node.name", Kind::text, "node-1", "Name of this node in logs and metrics.",
+                     [](N& c, const Value& v) { c.node.name = v.text; }));
+  r.push_back(required(row<N>("node.data_dir", Kind::path, "",
+                              "Folder of this node's own small files (cluster id, generation counter, register of links); made if missing. Held by one process at a time.",
+                              [](N& c, const Value& v) { c.node.data_dir = v.text; })));
+  r.push_back(one_of(row<N>("node.on_empty_start", Kind::choice, "serve",
+                            "What a node does that had data before and starts with none: `serve` answers, `hold` answers Unavailable until it is refilled or told `zaris node accept-empty`.",
+                            [](N& c, const Value& v) { c.node.on_empty_start = v.text == "hold" ? OnEmptyStart::hold : OnEmptyStart::serve; }),
+                     {"serve", "hold"}));
+  r.push_back(bounded(row<N>("node.threads", Kind::integer, "0", "Threads that serve clients; 0: one per core that this process may use.",
+                             [](N& c, const Value& v) { c.node.threads = static_cast<std::uint32_t>(v.number); }), 0, 256));
+
+  const auto tls = [&](const std::string& key, std::string TlsFiles::* member, const std::string& doc) {
+    r.push_back(reloadable(row<N>("tls." + key, Kind::file, "", doc, [member](N& c, const Value& v) { c.tls.*member = v.text; })));
+  };
+  tls("cert", &TlsFiles::cert, "Certificate chain (PEM) of every listener that has none of its own.");
+  tls("key", &TlsFiles::key, "Its private key (PEM).");
+  tls("ca", &TlsFiles::ca, "Authorities (PEM) that certificates of the other side are checked against.");
+
+  add_listener(r, "client", "127.0.0.1:7861", "Native protocol without TLS; `off` for none.",
+               [](N& c) -> ListenerConfig& { return c.listeners.client; }, false, true);
+  add_listener(r, "client_tls", "off", "Native protocol over TLS (7863 by custom); `off` for none.",
+               [](N& c) -> ListenerConfig& { return c.listeners.client_tls; }, true, false);
+  add_listener(r, "feed", "auto", "Change feed for followers; `off` for none, `auto`: 127.0.0.1:7871 when there is a certificate (or it is insecure), else none.",
+               [](N& c) -> ListenerConfig& { return c.listeners.feed; }, true, true);
+  add_listener(r, "admin", "127.0.0.1:7881", "Health, metrics and status over HTTP; `off` for none.",
+               [](N& c) -> ListenerConfig& { return c.listeners.admin; }, false, true);
+
+  r.push_back(bounded(row<N>("memory.max_bytes", Kind::size, "1GiB", "Ceiling of records and tables that this node owns. There is no \"unlimited\".",
+                             [](N& c, const Value& v) { c.memory.max_bytes = v.number; }), mib, 1ull << 50));
+  r.push_back(one_of(row<N>("memory.eviction", Kind::choice, "lru",
+                            "What happens near the ceiling: `lru` removes records not used for long (from 80 % down to 70 %), `off` answers writes with CapacityExceeded at 100 %.",
+                            [](N& c, const Value& v) { c.memory.evict = v.text == "lru"; }), {"lru", "off"}));
+  r.push_back(bounded(row<N>("limits.key", Kind::size, "64KiB", "Longest key.", [](N& c, const Value& v) { c.limits.key = v.number; }), 1, mib));
+  r.push_back(bounded(row<N>("limits.value", Kind::size, "4MiB", "Longest value.", [](N& c, const Value& v) { c.limits.value = v.number; }), 1, 15 * mib));
+  r.push_back(bounded(row<N>("limits.connections", Kind::integer, "10000", "Client connections at a time; more are refused.",
+                             [](N& c, const Value& v) { c.limits.connections = static_cast<std::uint32_t>(v.number); }), 1, 1'000'000));
+  r.push_back(bounded(row<N>("limits.output_bytes", Kind::size, "1MiB",
+                             "Answers that may wait for one slow client before its further requests are left unread.",
+                             [](N& c, const Value& v) { c.limits.output_bytes = v.number; }), 4 * kib, gib));
+  r.push_back(bounded(row<N>("log.budget_bytes", Kind::size, "256MiB", "Op-log kept in memory when no reader needs more.",
+                             [](N& c, const Value& v) { c.log.budget_bytes = v.number; }), 64 * kib, 1ull << 50));
+  r.push_back(bounded(row<N>("log.pin_bytes", Kind::size, "1GiB", "Hard ceiling of the op-log in all, pinned by readers or not.",
+                             [](N& c, const Value& v) { c.log.pin_bytes = v.number; }), 64 * kib, 1ull << 50));
+  r.push_back(bounded(row<N>("log.pin_age", Kind::duration, "24h", "How long a reader that is away may hold the op-log.",
+                             [](N& c, const Value& v) { c.log.pin_age_us = v.number; }), s, 366ull * 86400 * s));
+  r.push_back(bounded(row<N>("feed.fresh_interval", Kind::duration, "200ms", "How often followers are to ping and are told of heads.",
+                             [](N& c, const Value& v) { c.feed.fresh_interval_us = v.number; }), 10'000, 60 * s));
+  r.push_back(bounded(row<N>("feed.heartbeat", Kind::duration, "5s", "A peer that sends nothing for three of these is given up.",
+                             [](N& c, const Value& v) { c.feed.heartbeat_us = v.number; }), 100'000, 600 * s));
+  r.push_back(bounded(row<N>("feed.batch_bytes", Kind::size, "256KiB", "Most that one Batch message carries.",
+                             [](N& c, const Value& v) { c.feed.batch_bytes = v.number; }), 4 * kib, 16 * mib));
+  r.push_back(bounded(row<N>("feed.chunk_bytes", Kind::size, "256KiB", "Most that one Chunk message of a bootstrap carries.",
+                             [](N& c, const Value& v) { c.feed.chunk_bytes = v.number; }), 4 * kib, 16 * mib));
+  r.push_back(bounded(row<N>("feed.max_sessions", Kind::integer, "1000", "Feed sessions at a time; more are refused.",
+                             [](N& c, const Value& v) { c.feed.max_sessions = static_cast<std::uint32_t>(v.number); }), 1, 100'000));
+  r.push_back(bounded(row<N>("feed.write_timeout", Kind::duration, "15s", "A session whose socket takes nothing for this long is closed.",
+                             [](N& c, const Value& v) { c.feed.write_timeout_us = v.number; }), 100'000, 600 * s));
+  r.push_back(one_of(row<N>("feed.client_auth", Kind::choice, "required",
+                            "`required` demands a client certificate signed by one of the listener's authorities; `off` needs `listeners.feed.insecure: true`.",
+                            [](N& c, const Value& v) { c.feed.client_auth_required = v.text == "required"; }), {"required", "off"}));
+  r.push_back(bounded(row<N>("drain.timeout", Kind::duration, "30s", "How long a stop may take to end what is in flight.",
+                             [](N& c, const Value& v) { c.drain.timeout_us = v.number; }), 0, 3600 * s));
+  r.push_back(reloadable(one_of(row<N>("logging.level", Kind::choice, "info", "Least important messages that are written.",
+                                       [](N& c, const Value& v) { c.logging.level = v.text; }), {"debug", "info", "warning", "error"})));
+  r.push_back(one_of(row<N>("logging.format", Kind::choice, "auto", "`auto`: text on a terminal, one JSON object a line otherwise.",
+                            [](N& c, const Value& v) {
+                              c.logging.format = v.text == "json" ? LogFormat::json : v.text == "text" ? LogFormat::text : LogFormat::automatic;
+                            }), {"auto", "text", "json"}));
+  return r;
+}
+
+std::vector<KeyRow> access_rows() {
+  return {
+      required(row<AccessRow>("subject", Kind::text, "", "Common name of the client certificate.",
+                              [](AccessRow& a, const Value& v) { a.subject = v.text; })),
+      required(row<AccessRow>("prefixes", Kind::text_list, "", "Key prefixes that it may ask for; one empty prefix: everything.",
+                              [](AccessRow& a, const Value& v) { a.prefixes = v.list; })),
+  };
+}
+
+}  // namespace
+
+const KeyTable& node_keys() {
+  static const KeyTable table{
+      "zarisd", rows(),
+      {{"feed.access",
+        "Who may read what over the feed. Without any row every certificate that an authority of the feed listener has signed may ask for everything.",
+        access_rows(), [](void* config) -> void* { return &static_cast<N*>(config)->feed.access.emplace_back(); }, true}}};
+  return table;
+}
+
+}  // namespace zaris::config
