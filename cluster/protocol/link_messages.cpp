@@ -338,7 +338,7 @@ bool decode(std::string_view body, DropAnswer& out) {
 void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch& batch) {
   const std::size_t at = begin_frame(out, Opcode::apply_batch, 0, correlation);
   Packer pack(out);
-  pack.array(batch.may_lose.empty() ? 17 : 18);
+  pack.array(batch.source_segments != 0 ? 19 : batch.may_lose.empty() ? 17 : 18);
   pack.str(batch.link);
   pack.u64(batch.source_cluster.value());
   pack.u64(batch.history.value());
@@ -378,7 +378,10 @@ void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch&
   if (!batch.may_lose.empty()) {
     pack.array(static_cast<std::uint32_t>(batch.may_lose.size()));
     for (const std::string& key : batch.may_lose) pack.bin(key);
+  } else if (batch.source_segments != 0) {
+    pack.nil();
   }
+  if (batch.source_segments != 0) pack.uint(batch.source_segments);
   end_frame(out, at, batch.table.size() + batch.records.size());
 }
 
@@ -449,6 +452,9 @@ bool decode(std::string_view body, ApplyBatch& out) {
     const std::uint32_t count = read_count(in, would_lose_max);
     for (std::uint32_t i = 0; i < count && in.ok(); ++i) out.may_lose.emplace_back(in.bytes());
   }
+  const std::uint64_t source_segments = places.uint();
+  if (source_segments > 16'384) in.fail();
+  out.source_segments = static_cast<std::uint32_t>(source_segments);
   places.finish();
   if (!in.ok()) return false;
   const std::string_view rest = in.rest();
