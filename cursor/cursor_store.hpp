@@ -24,11 +24,14 @@ struct LinkRow {
   // What an operator accepted (`zaris link accept-source`): marks of other histories may be replaced by this one.
   std::optional<std::pair<ClusterId, HistoryId>> accepted;   // valid for every segment whose root names this history
   std::vector<HistoryId> accepted_histories;                 // one per segment, when they were accepted
-  std::optional<Position> rewind_to;                          // an operator's rewind, until its last range
+  // An operator's rewind, until its last range: the segments are copied again by ranges (BootstrapReason::rewind).
+  std::optional<Position> rewind_to;                          // what was asked for, kept for the log; empty: the beginning
   bool rewind = false;
   bool paused = false;
   std::string paused_reason;
   std::uint64_t rows_version = 0;
+  std::vector<SegmentId> rewind_segments;                     // with `rewind`: these only; empty: every segment
+  friend bool operator==(const LinkRow&, const LinkRow&) = default;
 };
 
 struct CursorKey {
