@@ -261,7 +261,16 @@ Run run(Decoder& d) {
   if (p.next()) r.commit_time_us = d.number();
   if (p.next()) r.reaches_head = (d.number() & 1) != 0;
   stretch(d, p, r.table, r.records);
-  if (!d.failed() && (r.last <= r.prev.revision || r.generation < r.prev.generation)) d.fail("a run goes backward");
+  if (d.failed()) return r;
+  if (r.last <= r.prev.revision || r.generation < r.prev.generation) d.fail("a run goes backward");
+  std::uint64_t covered = 0;
+  bool stands = false;
+  for (std::size_t i = 0; i < row_count(r.table); ++i) {
+    const std::uint16_t delta = read_row(r.table, i).revision_delta;
+    covered += delta;
+    stands |= delta == 0;
+  }
+  if (stands || covered > r.last.value() - r.prev.revision.value()) d.fail("the rows of a run leave its range");
   return r;
 }
 Batch batch(Decoder& d, Places& p) {

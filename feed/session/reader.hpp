@@ -20,7 +20,14 @@ struct ReaderOptions {
 };
 
 // What the user of a reader gets, in order. Views die when on_message returns.
-// Batch: runs whose prev has been compared with the position held (a mismatch ends the session as a protocol error).
+// Batch: runs whose prev has been compared with the position held (a mismatch ends the session with `feed_gap`). A record
+// that came in parts is a run like any other. Revisions that brought nothing come as a run without records, also where
+// the source only said so in a Progress: the user moves positions by runs and first Chunks alone.
+// Chunk: its from is the to of the one before, its as_of the position held (of a segment without one: the position from
+// which the runs go on).
+// What was still on its way for an earlier subscription, or for a segment that is unsubscribed, is left out and its
+// credit given back.
+// ErrorMessage: the session is over; ended() says the same.
 using ReaderEvent = std::variant<Welcome, Subscribed, Batch, Progress, Chunk, Records, Digests, StreamEnd, Pong, ErrorMessage, GoAway>;
 
 class ReaderSink {
@@ -34,7 +41,7 @@ class ReaderSession {
   [[nodiscard]] static std::unique_ptr<ReaderSession> create(Hello hello, ReaderOptions options, ReaderSink& sink);
   virtual ~ReaderSession() = default;
 
-  virtual void start(MonoMicros now) = 0;                                  // queues Hello
+  virtual void start(MonoMicros now) = 0;                                  // queues Hello; Credit follows Welcome
   virtual void on_message(std::string_view bytes, MonoMicros now) = 0;
   virtual void on_tick(MonoMicros now) = 0;                                // pings, liveness
   virtual void subscribe(Subscribe request) = 0;
@@ -44,13 +51,15 @@ class ReaderSession {
   virtual void request_digest(DigestRequest request) = 0;
   // The user has room again for so many bytes (of records and tables) that it had been handed.
   virtual void grant(std::uint64_t bytes) = 0;
-  virtual bool next_message(std::string& out) = 0;
+  virtual bool next_message(std::string& out) = 0;                         // appends; false: nothing to say now
 
   // Position up to which runs were handed on, per segment.
   [[nodiscard]] virtual std::optional<Position> position(SegmentId segment) const = 0;
   // Empty while the session is fine; else why it is over (`feed_gap`, `feed_silent`, `feed_message_malformed`, …).
   [[nodiscard]] virtual std::optional<Error> ended() const = 0;
   [[nodiscard]] virtual std::uint64_t bytes_received() const = 0;
+  // Tables and records that have arrived and not been granted anew.
+  [[nodiscard]] virtual std::uint64_t bytes_outstanding() const = 0;
 };
 
 }  // namespace zaris::feed
