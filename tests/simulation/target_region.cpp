@@ -1,0 +1,162 @@
+#include "tests/simulation/target_region.hpp"
+
+#include <fmt/format.h>
+
+#include "tests/simulation/history.hpp"
+
+namespace zaris::simulation {
+
+TargetRegion::TargetRegion(World& world, const Keys& keys)
+    : world_(world), keys_(keys), cluster_((world.regions.next() | 1) << 1) {
+  boot(RootCause::created);
+}
+
+TargetRegion::~TargetRegion() = default;
+
+void TargetRegion::create() {
+  committer_.reset();
+  store_ = store::Store::create(options_, start_);
+  committer_ = store_->committer();
+  locals_.clear();
+}
+
+void TargetRegion::boot(RootCause cause) {
+  const SimOptions& o = world_.options;
+  generation_ = Generation{generation_.value() + 1};
+  options_.cluster = cluster_;
+  options_.segments = o.target_segments;
+  options_.value_bytes_max = o.value_bytes_max;
+  options_.key_bytes_max = 4u << 10;
+  options_.log_budget_bytes = o.target_log_budget;
+  options_.log_pin_bytes = o.target_log_budget;
+  options_.seed = world_.regions.next();
+  start_ = {generation_, cause, wall()};
+  create();
+  done_.clear();
+  up_ = true;
+  // The register of links is the coordinator's: the node brings it back before it serves.
+  for (const auto& link : register_) {
+    done_.push_back({wall(), {}, std::make_shared<store::LinkRegistration>(link), {}, false});
+    perform(done_.back());
+  }
+  world_.note("target starts", [&] { return fmt::format("cluster {} generation {}", hex16(cluster_.value()), generation_.value()); },
+              generation_.value());
+}
+
+Status TargetRegion::open_link(const follower::OpenLinkRequest& request, std::string& reason) {
+  store::LinkRegistration link;
+  link.link = request.link;
+  link.source_cluster = request.source;
+  link.scope = request.scope;
+  link.site_epoch = request.site_epoch;
+  link.follower_term = request.term;
+  const Status status = store_->open_link(link, reason);
+  if (status == Status::ok) {
+    register_ = {link};
+    done_.push_back({wall(), {}, std::make_shared<store::LinkRegistration>(link), {}, false});
+  }
+  return status;
+}
+
+follower::TargetInfo TargetRegion::info() const {
+  follower::TargetInfo info;
+  info.cluster = cluster_;
+  info.segments = options_.segments;
+  info.key_bytes_max = options_.key_bytes_max;
+  info.value_bytes_max = options_.value_bytes_max;
+  info.memory_max_bytes = options_.memory_max_bytes;
+  for (std::uint32_t t = 0; t < options_.segments; ++t) {
+    const auto state = store_->state(SegmentId{static_cast<std::uint16_t>(t)});
+    info.live_bytes += state.live_bytes;
+    info.live_keys += state.live_keys;
+  }
+  info.generation_seen = generation_;
+  return info;
+}
+
+follower::MarksAnswer TargetRegion::read_marks(const std::string& link, ScopeId scope) const {
+  follower::MarksAnswer answer;
+  for (auto& row : store_->read_marks(link, scope)) answer.marks.push_back({row.target_segment, {row.key, row.mark}});
+  return answer;
+}
+
+ApplyAnswer TargetRegion::apply(const std::shared_ptr<const follower::ApplyRequest>& request) {
+  done_.push_back({wall(), request, {}, {}, false});
+  ApplyAnswer answer = perform(done_.back());
+  if (answer.status != Status::ok) done_.pop_back();  // nothing was applied
+  return answer;
+}
+
+void TargetRegion::put_local(std::uint32_t key, std::string value) {
+  if (!up_ || frozen_until_ > world_.now()) return;
+  done_.push_back({wall(), {}, {}, std::make_shared<std::pair<std::uint32_t, std::string>>(key, std::move(value)), false});
+  perform(done_.back());
+}
+
+void TargetRegion::maintain() {
+  if (!up_ || frozen_until_ > world_.now()) return;
+  done_.push_back({wall(), {}, {}, {}, true});
+  perform(done_.back());
+}
+
+ApplyAnswer TargetRegion::perform(const Operation& operation) {
+  const WallMicros now = committer_->begin([&] { return operation.now; });
+  ApplyAnswer answer;
+  if (operation.apply) {
+    answer = store_->apply(operation.apply->batch, now);
+  } else if (operation.link) {
+    std::string reason;
+    (void)store_->open_link(*operation.link, reason);
+  } else if (operation.put) {
+    const auto& [index, value] = *operation.put;
+    store::Put put;
+    put.key = keys_[index].bytes;
+    put.value = value;
+    const auto outcome = store_->put(put, now);
+    if (outcome.status == Status::ok && !keys_[index].in_scope) {
+      const auto found = store_->fetch(keys_[index].target_segment, {keys_[index].bytes});
+      auto record = found.records[0] ? parse_record(*found.records[0]) : Result<RecordView>(failure("missing", "not there"));
+      if (record) locals_[index] = {record->item_version, entry_hash(record->entry)};
+    }
+  } else {
+    (void)store_->sweep_expiry(now);
+    (void)store_->trim_log(now);
+  }
+  committer_->idle();
+  return answer;
+}
+
+void TargetRegion::lose_everything(bool identity_too) {
+  if (!up_) return;
+  up_ = false;
+  ++losses_;
+  committer_.reset();
+  store_.reset();
+  if (identity_too) {
+    cluster_ = ClusterId{(world_.regions.next() | 1) << 1};
+    register_.clear();
+  }
+  world_.note("target lost", [&] { return std::string(identity_too ? "with its coordinator" : "data only"); });
+  world_.probes.hit(identity_too ? "target: lost with its identity" : "target: lost everything");
+  if (on_down) on_down();
+  world_.queue.after(world_.faults.between(1'000, 1'500'000), [this] { boot(RootCause::restarted_empty); });
+}
+
+// The state of some operations ago comes back, marks and all (a promoted replica that lagged, a restored machine).
+void TargetRegion::lose_tail() {
+  if (!up_ || done_.size() < 2) return;
+  std::size_t applies = 0;
+  const std::size_t most = 1 + world_.faults.below(40);
+  std::size_t keep = done_.size();
+  while (keep > 1 && applies < most) applies += done_[--keep].apply ? 1 : 0;
+  ++losses_;
+  std::vector<Operation> again(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(keep));
+  create();
+  done_ = std::move(again);
+  for (const Operation& operation : done_) perform(operation);
+  world_.note("target tail lost", [&] { return fmt::format("{} applies", applies); }, applies);
+  world_.probes.hit("target: lost a tail");
+  if (on_down && world_.faults.chance(0.5)) on_down();  // else even its connections live on: only tokens tell
+}
+
+}  // namespace zaris::simulation
