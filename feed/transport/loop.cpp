@@ -1,5 +1,7 @@
 #include "feed/transport/loop.hpp"
 
+#include "feed/transport/asio_loop.hpp"
+
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -240,6 +242,8 @@ class AsioLoop final : public Loop {
     return std::make_shared<DialHandle>(std::move(dial));
   }
 
+  asio::io_context& context() { return io_; }
+
  private:
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
@@ -248,5 +252,7 @@ class AsioLoop final : public Loop {
 }  // namespace
 
 std::unique_ptr<Loop> Loop::create() { return std::make_unique<AsioLoop>(); }
+
+asio::io_context& io_context_of(Loop& loop) { return static_cast<AsioLoop&>(loop).context(); }
 
 }  // namespace zaris::feed
