@@ -10,6 +10,7 @@ errors, warnings = [], []
 # Who may include whom (docs/explanation/architecture.md). A folder may always include itself.
 arrows = {
     "cluster/base": [],
+    "cluster/logging": ["cluster/base"],
     "cluster/record": ["cluster/base"],
     "cluster/placement": ["cluster/base", "cluster/record"],
     "cluster/protocol": ["cluster/base", "cluster/record", "cluster/placement"],
@@ -19,21 +20,21 @@ arrows = {
     "cluster/net": ["cluster/base"],
     "cluster/config": ["cluster/base", "cluster/record", "cluster/placement"],
     "cluster/tls": ["cluster/base", "cluster/net"],
-    "cluster/admin": ["cluster/base", "cluster/net"],
+    "cluster/admin": ["cluster/base", "cluster/logging", "cluster/net"],
     "cluster/client": ["cluster/base", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/net", "cluster/tls"],
-    "cluster/node": ["cluster/base", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/store", "cluster/coordinator",
+    "cluster/node": ["cluster/base", "cluster/logging", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/store", "cluster/coordinator",
                      "cluster/net", "cluster/config", "cluster/tls", "cluster/admin"],
     "cluster/cli": ["cluster/base", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/client", "cluster/tls", "cluster/net"],
     "feed/message": ["cluster/base", "cluster/record", "cluster/placement"],
     "feed/session": ["cluster/base", "cluster/record", "cluster/placement", "cluster/store", "feed/message"],
     "feed/transport": ["cluster/base", "cluster/record", "cluster/net", "cluster/tls"],
     "feed/gateway": ["cluster/", "feed/message", "feed/session", "feed/transport"],
-    "feed/client": ["cluster/base", "cluster/record", "cluster/placement", "cluster/net", "cluster/tls", "feed/message", "feed/session", "feed/transport"],
+    "feed/client": ["cluster/base", "cluster/logging", "cluster/record", "cluster/placement", "cluster/net", "cluster/tls", "feed/message", "feed/session", "feed/transport"],
     "feed/cli": ["cluster/", "feed/"],
     "cursor": ["cluster/base", "cluster/record", "cluster/placement", "cluster/lmdb"],
     "follower/link": ["cluster/base", "cluster/record", "cluster/placement", "feed/message", "feed/session", "cursor"],
     "follower/conflict": ["cluster/base", "cluster/record"],
-    "follower/shell": ["cluster/base", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/client", "cluster/config", "cluster/tls",
+    "follower/shell": ["cluster/base", "cluster/logging", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/client", "cluster/config", "cluster/tls",
                        "cluster/net", "cluster/admin", "feed/", "cursor", "follower/"],
 }
 # No sockets, clocks, threads, files or randomness: what decides can be run by the simulator.
