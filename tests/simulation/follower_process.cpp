@@ -262,7 +262,9 @@ void FollowerProcess::connect(std::uint64_t connection) {
     if (frozen_until_ > world_.now()) {
       later(frozen_until_ - world_.now(), [this, connection, number, why] {
         auto found = feeds_.find(connection);
-        if (found != feeds_.end() && found->second->id == number) found->second->follower_closed(why);
+        if (found == feeds_.end() || found->second->id != number) return;
+        const auto closed = found->second->follower_closed;
+        closed(why);
       });
       return;
     }
@@ -280,7 +282,10 @@ void FollowerProcess::connect(std::uint64_t connection) {
       [this, connection, feed](Answer answer) {
         if (feeds_.find(connection) == feeds_.end() || feeds_[connection] != feed) return;
         world_.note("feed dialled", [&] { return fmt::format("c{} {}", feed->id, answer.accepted ? "accepted" : "refused"); }, feed->id, answer.accepted);
-        if (!answer.accepted) return feed->follower_closed(Error{"source_unreachable", "connection refused", {}});
+        if (!answer.accepted) {
+          const auto closed = feed->follower_closed;
+          return closed(Error{"source_unreachable", "connection refused", {}});
+        }
         link_->on_feed_connected(connection, mono());
       });
 }
@@ -307,7 +312,7 @@ void FollowerProcess::cut_feed() {
   world_.note("cut feed", [&] { return fmt::format("c{}", feed->id); }, feed->id);
   world_.queue.after(network_delay(world_), [this, id = feed->id] { source_.closed(id); });
   world_.queue.after(network_delay(world_), [feed] {
-    if (feed->follower_closed) feed->follower_closed(Error{"connection_lost", "connection reset by peer", {}});
+    if (const auto closed = feed->follower_closed) closed(Error{"connection_lost", "connection reset by peer", {}});
   });
 }
 

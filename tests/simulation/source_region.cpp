@@ -160,7 +160,7 @@ void SourceRegion::pump(std::uint64_t id) {
     world_.note("source says", [&] { return fmt::format("c{} {} bytes", id, out_.size()); }, id, out_.size());
     pipe.send(bytes->size(), [this, id, epoch = epoch_, bytes, connection = session.connection] {
       if (epoch == epoch_) schedule_pump(id);  // there is room in the window again
-      if (connection->follower_hears) connection->follower_hears(bytes);
+      if (const auto hears = connection->follower_hears) hears(bytes);  // a copy: it may cancel itself
     });
   }
   if (const auto end = session.core->ended()) {
@@ -168,7 +168,7 @@ void SourceRegion::pump(std::uint64_t id) {
     if (end->protocol_error) world_.broken("protocol_error_at_source", fmt::format("{}: {}", end->code, end->text));
     session.closing = true;
     pipe.send(0, [connection = session.connection, end = *end] {
-      if (connection->follower_closed) connection->follower_closed(Error{end.code, end.text, {}});
+      if (const auto closed = connection->follower_closed) closed(Error{end.code, end.text, {}});
     });
     world_.queue.after(0, [this, id, epoch = epoch_] {
       if (epoch == epoch_) sessions_.erase(id);
@@ -269,7 +269,7 @@ void SourceRegion::lose_everything(bool identity_too) {
     Pipe& pipe = *session.connection->to_follower;
     pipe.cut(world_.network.below(pipe.messages_in_flight() + 1));
     world_.queue.after(network_delay(world_), [connection = session.connection] {
-      if (connection->follower_closed) connection->follower_closed(Error{"connection_lost", "the peer closed the connection", {}});
+      if (const auto closed = connection->follower_closed) closed(Error{"connection_lost", "the peer closed the connection", {}});
     });
   }
   sessions_.clear();

@@ -23,7 +23,16 @@ struct Failure {
 struct World {
   World(const SimOptions& drawn, bool print_trace)
       : options(drawn), trace(print_trace), root(drawn.seed), network(root.fork()), workload(root.fork()),
-        faults(root.fork()), disk(root.fork()), follower(root.fork()), regions(root.fork()), checking(root.fork()) {}
+        faults(root.fork()), disk(root.fork()), follower(root.fork()), regions(root.fork()), checking(root.fork()) {
+    const auto clock = [this] {
+      const MonoMicros mono = root.between(0, 1'000'000'000);
+      const double mono_ppm = root.real() * 200.0 - 100.0, wall_ppm = root.real() * 200.0 - 100.0;
+      return ProcessClock(mono, mono_ppm, root.between(-2'000'000, 2'000'000), wall_ppm);
+    };
+    source_clock = clock();
+    target_clock = clock();
+    follower_clock = clock();
+  }
 
   void fail(ExitCode code, std::string rule, std::string story) {
     if (!failure) failure = Failure{code, std::move(rule), std::move(story)};
