@@ -151,13 +151,30 @@ struct CheckedLmdb::Impl {
     if (mdb_reader_check(env, &dead) == 0) stale_cleared += static_cast<unsigned>(dead);
   }
 
-  // Grows by doubling up to the limit. False: it stands at the limit.
-  bool grow() {
-    if (map_bytes >= options.map_bytes_max) return false;
-    const std::size_t wanted = std::min(options.map_bytes_max, map_bytes * 2);
+  // Grows by doubling up to the limit. False: it stands at the limit. The limit is for commits that bring rows: changing
+  // and removing rows takes pages for a moment too (copy on write), and has as much again for it.
+  bool grow(bool adds_rows) {
+    const std::size_t limit = adds_rows ? options.map_bytes_max : options.map_bytes_max * 2;
+    if (map_bytes >= limit) return false;
+    const std::size_t wanted = std::min(limit, map_bytes * 2);
     if (mdb_env_set_mapsize(env, wanted) != 0) return false;
     map_bytes = wanted;
     return true;
+  }
+
+  // More new keys than removed ones?
+  bool brings_rows(const std::vector<Row>& puts, const std::vector<std::string>& removed) const {
+    MDB_txn* txn = nullptr;
+    if (mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn) != 0) return true;
+    const auto present = [&](std::string_view name) {
+      MDB_val key = as_val(name), value;
+      return mdb_get(txn, dbi, &key, &value) == 0;
+    };
+    std::int64_t more = 0;
+    for (const auto& row : puts) more += present(row.key) ? 0 : 1;
+    for (const auto& name : removed) more -= present(name) ? 1 : 0;
+    mdb_txn_abort(txn);
+    return more > 0;
   }
 
   // One attempt. `next` is the manifest as it stands when the attempt succeeds.
@@ -220,7 +237,7 @@ struct CheckedLmdb::Impl {
       if (!cleared) {
         clear_stale_readers();
         cleared = true;
-      } else if (!grow()) {
+      } else if (!grow(brings_rows(puts, removed))) {
         break;
       }
     }
