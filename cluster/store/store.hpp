@@ -145,6 +145,13 @@ struct PinInfo {
   bool lost = false;                         // it was cut: announced once, removed when its reader has been told
 };
 
+// Where one pin stands in one segment. A reader that is away and has a partial scope is moved over what does not match it:
+// whoever resumes at `acknowledged` or later goes on from `moved`, although the log between may be gone.
+struct PinPlace {
+  Position acknowledged;
+  Position moved;
+};
+
 struct StoreCounters {
   std::uint64_t puts = 0, deletes = 0, gets_hit = 0, gets_miss = 0, expired = 0, evicted = 0, applied = 0;
   std::uint64_t log_appended_records = 0, log_appended_bytes = 0, log_trimmed_records = 0;
@@ -161,7 +168,9 @@ struct LinkRegistration {
   Scope scope;
   SiteEpoch site_epoch;
   FollowerTerm follower_term;
-  std::optional<Revision> unused;            // reserved
+  // How many segments the source has (a power of two), so that a range's open ends are the source segment's own ends where
+  // several source segments lie in one of ours. 0: as many as here.
+  std::uint32_t source_segments = 0;
 };
 struct MarkRow { MarkKey key; SegmentId target_segment; Mark mark; };
 
@@ -207,6 +216,8 @@ class Store {
   virtual void attach_pin(const PinKey& key, bool attached, WallMicros now) = 0;
   virtual bool drop_pin(const PinKey& key) = 0;
   [[nodiscard]] virtual std::vector<PinInfo> pins(WallMicros now) const = 0;
+  // Empty: no such pin, none in this segment, or lost.
+  [[nodiscard]] virtual std::optional<PinPlace> pin_place(const PinKey& key, SegmentId segment) const = 0;
 
   // ---- applies from another region
   // Registers (or replaces) what a link is here and writes the term into its marks, before anything is read for it.

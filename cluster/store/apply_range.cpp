@@ -1,0 +1,167 @@
+// Kind range: the target's keys of a range become exactly those that the batch names.
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+
+#include "cluster/store/applier.hpp"
+
+namespace zaris::store {
+namespace {
+constexpr std::uint32_t view_above = 1024;  // a slot of more keys is not gone through anew for every range that ends in it
+}
+
+bool Applier::in_range(Slot slot, std::string_view key) const {
+  const ApplyRange& range = *batch_.range;
+  if (range.from && (slot < range.from->slot || (slot == range.from->slot && key <= range.from->key))) return false;
+  return !range.to || slot < range.to->slot || (slot == range.to->slot && key <= range.to->key);
+}
+
+void Applier::index_incoming() {
+  if (incoming_.empty()) return;
+  by_hash_.assign(std::bit_ceil(incoming_.size() * 2), 0);
+  const std::size_t mask = by_hash_.size() - 1;
+  for (std::uint32_t i = 0; i < incoming_.size(); ++i) {
+    std::size_t at = incoming_[i].at.hash & mask;
+    while (by_hash_[at] != 0) at = (at + 1) & mask;
+    by_hash_[at] = i + 1;
+  }
+}
+
+bool Applier::has_incoming(std::uint64_t hash, std::string_view key) const {
+  if (by_hash_.empty()) return false;
+  const std::size_t mask = by_hash_.size() - 1;
+  for (std::size_t at = hash & mask; by_hash_[at] != 0; at = (at + 1) & mask) {
+    const KeyPlace& in = incoming_[by_hash_[at] - 1].at;
+    if (in.hash == hash && in.key == key) return true;
+  }
+  return false;
+}
+
+template <class F>
+void Applier::each_in_range(F&& f) {
+  const ApplyRange& range = *batch_.range;
+  const Slot begin = range.from ? std::max(first_, range.from->slot) : first_;
+  const Slot end = range.to ? std::min(last_, range.to->slot) : last_;
+  for (std::uint32_t n = begin.value(); n <= end.value(); ++n) {
+    const Slot slot{static_cast<std::uint16_t>(n)};
+    SlotTable& table = segment_->table(slot);
+    if (table.live == 0 || !link_->scope.has_slot(slot)) continue;
+    const bool from_here = range.from && range.from->slot == slot;
+    if (state_->view && state_->view_slot == slot && from_here && state_->view->position() == range.from->key) {
+      state_->view->each([&](const std::string& key) {
+        if (!in_range(slot, key)) return false;
+        const std::uint64_t hash = hash_of(key);
+        Word* word = table.find(hash, key);
+        if (word != nullptr && (*word & word_tombstone) == 0) f(slot, *word);
+        return true;
+      });
+      continue;
+    }
+    const bool partial = from_here || (range.to && range.to->slot == slot);
+    table.visit([&](Word word) {
+      if ((word & word_tombstone) != 0) return;
+      const std::string_view key = trusted_key(record_of(word));
+      if ((partial && !in_range(slot, key)) || !link_->scope.has_key(key)) return;
+      f(slot, word);
+    });
+  }
+}
+
+bool Applier::range_equals() {
+  std::uint64_t count = 0;
+  Digest digest;
+  each_in_range([&](Slot, Word word) {
+    const Held h = held(word);
+    digest += record_digest(h.entry(), h.trailer().item_version());
+    ++count;
+  });
+  return count == batch_.range->equal->count && digest == batch_.range->equal->digest;
+}
+
+void Applier::drop_view(MarkState& state) {
+  if (!state.view) return;
+  state.view->detach(segment_->table(state.view_slot));
+  state.view.reset();
+}
+
+void Applier::keep_view(MarkState& state) {
+  const ApplyRange& range = *batch_.range;
+  if (!range.to || range.to->slot < first_ || range.to->slot > last_ || range.final) return drop_view(state);
+  const Slot slot = range.to->slot;
+  SlotTable& table = segment_->table(slot);
+  if (state.view && state.view_slot == slot && state.view->position() <= range.to->key) {
+    state.view->advance(range.to->key);
+    return;
+  }
+  drop_view(state);
+  if (table.live <= view_above) return;
+  state.view = std::make_unique<SortedView>(link_->scope, range.to->key);
+  state.view_slot = slot;
+  for (std::uint64_t at = state.view->collect(table, 0); at != 0;) at = state.view->collect(table, at);
+  state.view->sort();
+  state.view->attach(table);
+}
+
+bool Applier::apply_range() {
+  const ApplyRange& range = *batch_.range;
+  Segment& s = *segment_;
+  if (range.equal) {
+    if (!range_equals()) return refuse(Status::range_differs, "the range here has another count or digest");
+  } else {
+    for (const Incoming& in : incoming_) s.table(in.at.slot).prefetch(in.at.hash);
+    each_in_range([&](Slot slot, Word word) {
+      const std::string_view key = trusted_key(record_of(word));
+      const std::uint64_t hash = hash_of(key);
+      if (has_incoming(hash, key)) return;
+      const KeyPlace at{key, hash, slot, s.id};
+      removals_.push_back(Removal{at});
+      if ((word & word_foreign) != 0) return;
+      ++answer_.conflicts;
+      note_loss(at, word);
+    });
+    for (Incoming& in : incoming_) {
+      const Word* old = s.find(in.at);
+      if (old == nullptr || (*old & word_tombstone) != 0) continue;
+      const Held h = held(*old);
+      const bool same = h.entry() == in.entry && h.trailer().item_version() == in.item_version;
+      if ((*old & word_foreign) != 0) {
+        in.skipped = same && h.trailer().origin() == Origin{batch_.source_cluster, in.source};
+      } else if (!same) {
+        ++answer_.conflicts;
+        note_loss(in.at, *old);
+      }
+    }
+    if (removals_.size() > batch_.removals_left) {
+      answer_.removal_count = removals_.size();
+      answer_.would_lose.clear();
+      return refuse(Status::removal_limit, fmt::format("{} keys would be removed, {} may be", removals_.size(), batch_.removals_left));
+    }
+    if (!answer_.would_lose.empty()) return refuse(Status::would_lose, "records that were written here would be lost");
+    if (state_->view) state_->view->deaf = true;
+    for (Incoming& in : incoming_) {
+      if (in.skipped) {
+        ++answer_.skipped;
+      } else {
+        commit(in, s.find(in.at));
+      }
+    }
+    if (state_->view) state_->view->deaf = false;
+    for (const Removal& removal : removals_) {
+      store_.commit_tombstone(s, removal.at, s.find(removal.at), Deleted::by_repair, Origin{batch_.source_cluster, range.as_of.at}, now_, garbage_);
+      ++answer_.removed;
+    }
+  }
+  Mark mark = state_->mark;
+  mark.low = mark.high = mark.horizon = range.as_of;
+  if (range.final) {
+    mark.phase = Phase::stream;
+    mark.last_key.reset();
+  } else {
+    mark.last_key = range.to;
+  }
+  finish_mark(std::move(mark));
+  keep_view(*state_);
+  return true;
+}
+
+}  // namespace zaris::store

@@ -1,0 +1,111 @@
+// What the feed and the tools read: digests, states, logs, single records, pins' figures.
+#include <algorithm>
+#include <limits>
+
+#include "cluster/store/store_impl.hpp"
+
+namespace zaris::store {
+
+Digest StoreImpl::slot_digest(Slot slot, std::uint64_t* count) const {
+  Segment& s = segment(segment_of(slot, options_.segments));
+  const std::lock_guard hold(s.lock);
+  const SlotTable& t = s.table(slot);
+  if (count != nullptr) *count = t.live;
+  return t.digest;
+}
+
+Digest StoreImpl::segment_digest(SegmentId id, std::uint64_t* count, Position* as_of) const {
+  Segment& s = segment(id);
+  const std::lock_guard hold(s.lock);
+  Digest sum;
+  for (std::uint32_t i = 0; i < s.slots; ++i) sum += s.table(Slot{static_cast<std::uint16_t>(s.first.value() + i)}).digest;
+  if (count != nullptr) *count = s.live;
+  if (as_of != nullptr) *as_of = s.head();
+  return sum;
+}
+
+SegmentState StoreImpl::state(SegmentId id) const {
+  Segment& s = segment(id);
+  const std::lock_guard hold(s.lock);
+  SegmentState out;
+  out.head = s.head();
+  out.floor = s.log.floor();
+  out.log_bytes_total = s.log.bytes_total();
+  out.live_keys = s.live;
+  out.live_bytes = s.live_bytes;
+  out.tombstones = s.tombstones;
+  out.newest_timestamp_us = s.newest_timestamp_us;
+  return out;
+}
+
+Lineage StoreImpl::lineage(SegmentId id) const {
+  Segment& s = segment(id);
+  const std::lock_guard hold(s.lock);
+  return s.lineage;
+}
+
+LogRead StoreImpl::read_log(SegmentId id, Revision after, std::size_t bytes_max, LogStretch& out) const {
+  return segment(id).log.read(after, bytes_max, out);
+}
+
+std::uint64_t StoreImpl::log_bytes_after(SegmentId id, Revision after) const { return segment(id).log.bytes_after(after); }
+
+Store::Fetched StoreImpl::fetch(SegmentId id, const std::vector<std::string>& keys) const {
+  std::vector<KeyPlace> places;
+  places.reserve(keys.size());
+  for (const auto& key : keys) places.push_back(place(key));
+  Fetched out;
+  out.records.resize(keys.size());
+  Segment& s = segment(id);
+  const std::lock_guard hold(s.lock);
+  out.as_of = s.head();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (places[i].segment != id) continue;
+    const Word* word = s.find(places[i]);
+    if (word != nullptr && (*word & word_tombstone) == 0) out.records[i] = std::string(held(*word).bytes());
+  }
+  return out;
+}
+
+void StoreImpl::set_pin(const PinKey& key, const Scope& scope, SegmentId id, Position at, WallMicros now) {
+  (void)segment(id);
+  pins_.set(key, scope, id, at, now);
+}
+
+std::vector<PinInfo> StoreImpl::pins(WallMicros now) const {
+  auto rows = pins_.rows();
+  std::vector<PinInfo> out;
+  out.reserve(rows.size());
+  // At the present write rate: what was appended over the time that the log reaches back.
+  const std::uint64_t held = log_bytes_.load(std::memory_order_relaxed);
+  for (auto& row : rows) {
+    PinInfo info = std::move(row.info);
+    info.bytes_max = options_.log_pin_bytes;
+    if (!info.lost) {
+      for (const auto& [id, above] : row.at) {
+        const Segment& s = segment(id);
+        info.held_bytes += s.log.bytes_after(above);
+        const std::uint64_t head = s.log.head().value();
+        info.held_records += head > above.value() ? head - above.value() : 0;
+      }
+      if (info.held_records > 0 && !info.attached) {
+        const std::uint64_t away = now > info.moved_us ? now - info.moved_us : 0;
+        const std::uint64_t age_left = options_.log_pin_age_us > away ? options_.log_pin_age_us - away : 0;
+        info.seconds_left = static_cast<double>(age_left) / 1e6;
+      }
+      if (info.held_records > 0 && now > info.moved_us && options_.log_pin_bytes > held) {
+        const double rate = static_cast<double>(info.held_bytes) / static_cast<double>(now - info.moved_us);  // bytes per microsecond
+        if (rate > 0) {
+          const double by_bytes = static_cast<double>(options_.log_pin_bytes - held) / rate / 1e6;
+          info.seconds_left = info.seconds_left ? std::min(*info.seconds_left, by_bytes) : by_bytes;
+        }
+      } else if (info.held_records > 0 && options_.log_pin_bytes <= held) {
+        info.seconds_left = 0;
+      }
+    }
+    out.push_back(std::move(info));
+  }
+  return out;
+}
+
+}  // namespace zaris::store

@@ -1,0 +1,174 @@
+// What the maintenance thread does, a bounded amount per call: expiry, eviction, trimming the log.
+#include <algorithm>
+#include <limits>
+#include <queue>
+
+#include "cluster/store/store_impl.hpp"
+
+namespace zaris::store {
+
+bool StoreImpl::sweep_expiry(WallMicros now) {
+  constexpr std::size_t per_hold = 64;
+  constexpr std::size_t per_call = 4096;
+  constexpr WallMicros look_again_us = 30'000'000;  // what lies in a standby scope is the source's to remove
+  std::vector<ExpiryEntry> due;
+  std::size_t left = per_call;
+  bool more = false;
+  for (const auto& segment : segments_) {
+    Segment& s = *segment;
+    if (left == 0) return true;
+    due.clear();
+    Garbage garbage;
+    bool changed = false;
+    {
+      const std::lock_guard hold(s.lock);
+      s.wheel.take_due(now, std::min(per_hold, left), due);
+      for (const ExpiryEntry& entry : due) {
+        SlotTable& table = s.table(entry.slot);
+        table.visit_hash(entry.hash, [&](Word* word) {
+          if ((*word & word_tombstone) != 0 || (*word & word_expires) == 0) return;
+          const Held h = held(*word);
+          const WallMicros expires_us = expiry_of(*word, h);
+          if (expires_us > now) {
+            s.wheel.add(entry.slot, entry.hash, expires_us);  // overwritten with a later one since
+            return;
+          }
+          const KeyPlace at{h.key(), entry.hash, entry.slot, s.id};
+          if (links_.standby(entry.slot, at.key)) {
+            s.wheel.add(entry.slot, entry.hash, now + look_again_us);
+            return;
+          }
+          commit_tombstone(s, at, word, Deleted::by_expiry, std::nullopt, now, garbage);
+          ++s.counters.expired;
+          changed = true;
+        });
+      }
+      s.counters.expiry_backlog = s.wheel.backlog(now);
+      more = more || s.counters.expiry_backlog != 0;
+      report_memory(s);
+    }
+    left -= due.size();
+    if (changed) moved(s.id);
+  }
+  return more;
+}
+
+bool StoreImpl::evict_one(WallMicros now) {
+  constexpr unsigned samples = 8;
+  constexpr unsigned slots_looked_at = 64;
+  const std::uint32_t count = options_.segments;
+  std::uint64_t random = mix(random_.fetch_add(1, std::memory_order_relaxed));
+  const auto start = static_cast<std::uint32_t>(random % count);
+  for (std::uint32_t k = 0; k < count; ++k) {
+    Segment& s = *segments_[(start + k) % count];
+    Garbage garbage;
+    {
+      const std::lock_guard hold(s.lock);
+      if (s.live == 0) continue;
+      Word* oldest = nullptr;
+      std::uint64_t oldest_hash = 0;
+      unsigned oldest_age = 0, seen = 0;
+      Slot oldest_slot;
+      const unsigned clock = (now >> 26) & 0xff;
+      random = mix(random);
+      const auto from = static_cast<std::uint32_t>(random % s.slots);
+      const std::uint32_t most = std::max(slots_looked_at, s.slots);
+      for (std::uint32_t i = 0; i < std::min(most, s.slots) && seen < samples; ++i) {
+        const Slot slot{static_cast<std::uint16_t>(s.first.value() + (from + i) % s.slots)};
+        SlotTable& table = s.table(slot);
+        if (table.live == 0) continue;
+        for (unsigned n = 0; n < std::min<unsigned>(table.live, samples - seen); ++n) {
+          random = mix(random);
+          std::uint64_t hash = 0;
+          Word* word = table.sample(random, hash);
+          if (word == nullptr || (*word & word_tombstone) != 0) continue;
+          if (links_.standby(slot, trusted_key(record_of(*word)))) continue;
+          const unsigned age = (clock - static_cast<unsigned>((*word & word_clock) >> word_clock_shift)) & 0xff;
+          ++seen;
+          if (oldest != nullptr && age <= oldest_age) continue;
+          oldest = word;
+          oldest_hash = hash;
+          oldest_age = age;
+          oldest_slot = slot;
+        }
+      }
+      if (oldest == nullptr) continue;
+      const KeyPlace at{trusted_key(record_of(*oldest)), oldest_hash, oldest_slot, s.id};
+      commit_tombstone(s, at, oldest, Deleted::by_eviction, std::nullopt, now, garbage);
+      ++s.counters.evicted;
+      used_.fetch_add(s.unreported_bytes, std::memory_order_relaxed);  // at once: the caller waits for it
+      s.unreported_bytes = 0;
+    }
+    moved(s.id);
+    return true;
+  }
+  return false;
+}
+
+bool StoreImpl::evict(WallMicros now) {
+  constexpr int per_call = 256;
+  if (!options_.evict) return false;
+  const std::uint64_t start = options_.memory_max_bytes / 10 * 8, stop = options_.memory_max_bytes / 10 * 7;
+  if (used() > start) evicting_ = true;
+  for (int i = 0; i < per_call && evicting_; ++i) {
+    if (used() <= stop || !evict_one(now)) evicting_ = false;
+  }
+  return evicting_;
+}
+
+StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pins) {
+  std::shared_ptr<const LogChunk> chunk;  // freed, unless a reader holds it, after the lock
+  const std::lock_guard hold(s.lock);
+  chunk = s.log.oldest();
+  if (!chunk) return Trim::empty;
+  const Revision last = chunk->last();
+  for (const WalkClaim* walk : s.walks) {
+    if (walk->keeps_above < last && !force_pins) return Trim::kept;
+  }
+  if (!pins_.let_go(s.id, *chunk, now, options_.log_pin_age_us, force_pins)) return Trim::kept;
+  s.reclaim_tombstones(*chunk);
+  trimmed_records_.fetch_add(chunk->count(), std::memory_order_relaxed);
+  chunk = s.log.drop_oldest();
+  return Trim::gone;
+}
+
+bool StoreImpl::trim_log(WallMicros now) {
+  constexpr int per_call = 256;
+  const auto held = [this] { return log_bytes_.load(std::memory_order_relaxed); };
+  if (held() <= options_.log_budget_bytes) return false;
+  using Row = std::pair<WallMicros, std::size_t>;
+  std::priority_queue<Row, std::vector<Row>, std::greater<>> oldest;
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const WallMicros at = segments_[i]->log.oldest_commit();
+    if (at != std::numeric_limits<WallMicros>::max()) oldest.emplace(at, i);
+  }
+  std::vector<std::size_t> kept;  // oldest first
+  int dropped = 0;
+  while (held() > options_.log_budget_bytes && !oldest.empty() && dropped < per_call) {
+    const auto [at, i] = oldest.top();
+    oldest.pop();
+    switch (trim_oldest(*segments_[i], now, false)) {
+      case Trim::kept: kept.push_back(i); continue;
+      case Trim::empty: continue;
+      case Trim::gone: break;
+    }
+    ++dropped;
+    if (const WallMicros next = segments_[i]->log.oldest_commit(); next != std::numeric_limits<WallMicros>::max()) oldest.emplace(next, i);
+  }
+  if (held() > options_.log_budget_bytes && dropped >= per_call) return true;
+  // What is left is held by pins and walks; past the hard ceiling they lose their places, the oldest first.
+  for (const std::size_t i : kept) {
+    while (held() > options_.log_pin_bytes && held() > options_.log_budget_bytes) {
+      if (dropped++ >= 2 * per_call) return true;
+      if (trim_oldest(*segments_[i], now, true) == Trim::empty) break;
+    }
+  }
+  return false;
+}
+
+void StoreImpl::trim_log_hard(SegmentId id) {
+  while (trim_oldest(segment(id), 0, false) == Trim::gone) {
+  }
+}
+
+}  // namespace zaris::store

@@ -1,0 +1,141 @@
+#include "cluster/store/segment.hpp"
+
+#include <algorithm>
+
+#include "cluster/base/assert.hpp"
+
+namespace zaris::store {
+
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+Segment::Segment(const Setup& setup, std::atomic<std::uint64_t>& log_bytes)
+    : id(setup.id), first(first_slot(setup.id, setup.segments)), slots(slots_per_segment(setup.segments)),
+      log(setup.chunk_bytes_max, log_bytes), wheel(setup.now),
+      lineage(Root{setup.history, setup.generation, setup.now, setup.cause},
+              {LineageEntry{setup.generation, setup.generation_id, Revision{1}, setup.now}}),
+      generation(setup.generation), newest_timestamp_us(setup.now), tables_(new SlotTable[slots]), seed_(setup.seed) {
+  const std::string record =
+      make_generation_record(Revision{1}, setup.now, generation, setup.generation_id, setup.history, setup.cause);
+  log.append(record, nullptr, LogNote{0, first, log_flag_generation}, generation, Revision{1}, setup.now);
+}
+
+Segment::~Segment() {
+  for (auto& [key, state] : marks) {
+    if (state.view) state.view->detach(table(state.view_slot));
+  }
+}
+
+std::uint32_t Segment::next_tag() {
+  return static_cast<std::uint32_t>(mix(seed_ ^ (tags_.fetch_add(1, std::memory_order_relaxed) * 0xd1342543de82ef95ull)));
+}
+
+Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbage& garbage) {
+  SlotTable& t = table(change.place.slot);
+  const Position position{generation, log.head().next()};
+  const bool is_live = change.deleted == Deleted::no;
+  char* data = change.block.data();
+  const std::size_t size = change.block.size();
+  patch_header(data, size, RecordHeader{position.revision, change.item_version, change.timestamp_us, change.deleted, generation, change.origin});
+
+  std::int64_t grown = 0;
+  WallMicros already_due_us = 0;  // when the wheel looks at this key anyway
+  const bool was_live = old != nullptr && (*old & word_tombstone) == 0;
+  if (was_live) {
+    const Held h = held(*old);
+    t.digest -= record_digest(h.entry(), h.trailer().item_version());
+    t.live_bytes -= h.size;
+    live_bytes -= h.size;
+    --t.live;
+    --live;
+    const std::size_t freed = block_footprint(h.size);
+    record_bytes -= freed;
+    grown -= static_cast<std::int64_t>(freed);
+    if (change.expires_us != 0) already_due_us = expiry_of(*old, h);
+  } else if (old != nullptr) {
+    --t.tombstones;
+    --tombstones;
+  }
+
+  std::uint8_t flags = 0;
+  Word word = clock_bits(now);
+  if (change.origin) {
+    flags |= log_flag_foreign;
+    word |= word_foreign;
+  }
+  if (!is_live) flags |= log_flag_tombstone;
+  const char* logged = log.append({data, size}, change.block.shared(), LogNote{key_prefix_of(change.place.key), change.place.slot, flags},
+                                  generation, position.revision, now);
+  ++counters.log_appended_records;
+  counters.log_appended_bytes += size;
+
+  if (is_live) {
+    const std::size_t entry_size = size - 1 - (change.origin ? trailer_foreign : trailer_own);
+    t.digest += record_digest({data + 1, entry_size}, change.item_version);
+    t.live_bytes += size;
+    live_bytes += size;
+    ++t.live;
+    ++live;
+    const std::size_t taken = block_footprint(size);
+    record_bytes += taken;
+    grown += static_cast<std::int64_t>(taken);
+    if (change.expires_us != 0) word |= word_expires;
+    word |= change.block.take();
+  } else {
+    ++t.tombstones;
+    ++tombstones;
+    word |= word_tombstone | reinterpret_cast<Word>(logged);
+  }
+
+  if (old != nullptr) {
+    garbage.add(*old);
+    *old = (word & ~word_hash) | hash_bits(change.place.hash);
+  } else {
+    std::int64_t table_growth = 0;
+    t.insert(change.place.hash, word, table_growth);
+    table_bytes += table_growth;
+    grown += table_growth;
+  }
+  if (is_live && change.expires_us != 0 && (already_due_us == 0 || already_due_us > change.expires_us)) {
+    wheel.add(change.place.slot, change.place.hash, change.expires_us);
+  }
+  if (is_live && !was_live && t.views != nullptr) {
+    for (SortedView* v = t.views; v != nullptr; v = v->next_view()) v->report(change.place.key);
+  }
+  newest_timestamp_us = std::max(newest_timestamp_us, change.timestamp_us);
+  unreported_bytes += grown;
+  return position;
+}
+
+void Segment::reclaim_tombstones(const LogChunk& chunk) {
+  const std::uint32_t count = chunk.count();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const LogIndex& index = chunk.index[i];
+    if ((index.flags & log_flag_tombstone) == 0) continue;
+    const char* record = chunk.bytes + index.offset;
+    const std::string_view key = trusted_key(record);
+    const std::uint64_t hash = hash_of(key);
+    SlotTable& t = table(index.slot);
+    Word* at = t.find(hash, key);
+    if (at == nullptr || (*at & word_tombstone) == 0 || address_of(*at) != record) continue;
+    t.erase(hash, at);
+    --t.tombstones;
+    --tombstones;
+    if ((index.flags & log_flag_foreign) == 0) continue;
+    // From now on nothing here says that this key was taken away at that source position.
+    const Origin origin = Trailer{record + index.length - trailer_foreign}.origin();
+    for (auto& [mark_key, state] : marks) {
+      Mark& mark = state.mark;
+      if (index.slot < state.first || index.slot > state.last) continue;
+      if (!mark.low || mark.source_cluster != origin.cluster || (mark.horizon && mark.horizon->at >= origin.at)) continue;
+      const bool named_by_high = mark.high && mark.high->at.generation == origin.at.generation;
+      mark.horizon = NamedPosition{origin.at, named_by_high ? mark.high->generation_id : 0};
+    }
+  }
+}
+
+}  // namespace zaris::store

@@ -1,0 +1,164 @@
+#include "cluster/store/segment_log.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "cluster/base/assert.hpp"
+
+namespace zaris::store {
+
+std::uint64_t key_prefix_of(std::string_view key) {
+  char first[8] = {};
+  std::memcpy(first, key.data(), std::min<std::size_t>(key.size(), 8));
+  return scan::load64(first);
+}
+
+SegmentLog::SegmentLog(std::size_t chunk_bytes_max, std::atomic<std::uint64_t>& held_bytes)
+    : chunk_bytes_max_(chunk_bytes_max), held_bytes_(held_bytes) {}
+
+SegmentLog::~SegmentLog() {
+  for (const auto& chunk : chunks_) held_bytes_.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+}
+
+std::shared_ptr<LogChunk> SegmentLog::make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared) {
+  const std::size_t own_bytes = shared != nullptr ? 0 : (bytes + 7) & ~std::size_t{7};
+  const std::size_t total = sizeof(LogChunk) + own_bytes + records * sizeof(LogIndex);
+  char* block = static_cast<char*>(allocate(total));
+  auto* chunk = new (block) LogChunk;
+  chunk->index = reinterpret_cast<LogIndex*>(block + sizeof(LogChunk));
+  chunk->index_capacity = static_cast<std::uint32_t>(records);
+  chunk->bytes_capacity = static_cast<std::uint32_t>(bytes);
+  chunk->footprint_bytes = footprint(total) + (shared != nullptr ? bytes : 0);
+  if (shared != nullptr) {
+    shared->hold();
+    chunk->shared = shared;
+    chunk->bytes = shared->data();
+  } else {
+    chunk->bytes = block + sizeof(LogChunk) + records * sizeof(LogIndex);
+  }
+  held_bytes_.fetch_add(chunk->footprint_bytes, std::memory_order_relaxed);
+  return std::shared_ptr<LogChunk>(chunk, [](LogChunk* c) {
+    c->~LogChunk();
+    release(c);
+  });
+}
+
+LogChunk& SegmentLog::chunk_for(std::size_t record_bytes, SharedBuffer* shared, Generation generation, Revision revision) {
+  LogChunk* c = current_;
+  if (c != nullptr && c->generation == generation && shared == nullptr && c->shared == nullptr &&
+      c->used + record_bytes <= c->bytes_capacity && c->published.load(std::memory_order_relaxed) < c->index_capacity) {
+    return *c;
+  }
+  if (c != nullptr && c->published.load(std::memory_order_relaxed) >= 16) {
+    average_record_ = std::max<std::uint32_t>(32, c->used / c->published.load(std::memory_order_relaxed));
+  }
+  std::shared_ptr<LogChunk> chunk;
+  if (shared != nullptr) {
+    chunk = make_chunk(record_bytes, 1, shared);
+  } else {
+    // Header and index count: a chunk is a power of two in all. An eighth more index than the average asks for.
+    const std::size_t room = std::max(next_chunk_bytes_, record_bytes + sizeof(LogChunk) + 16 * sizeof(LogIndex)) - sizeof(LogChunk) - 8;
+    const std::size_t records = std::max<std::size_t>(8, room / (average_record_ - average_record_ / 8 + sizeof(LogIndex)));
+    const std::size_t bytes = std::max(record_bytes, (room - std::min(room, records * sizeof(LogIndex))) & ~std::size_t{7});
+    chunk = make_chunk(bytes, records, nullptr);
+    next_chunk_bytes_ = std::min(next_chunk_bytes_ * 2, chunk_bytes_max_);
+  }
+  chunk->generation = generation;
+  chunk->first = revision;
+  chunk->bytes_before = bytes_total_.load(std::memory_order_relaxed);
+  current_ = chunk.get();
+  const std::lock_guard hold(chunks_lock_);
+  chunks_.push_back(std::move(chunk));
+  return *current_;
+}
+
+const char* SegmentLog::append(std::string_view record, SharedBuffer* shared, const LogNote& note, Generation generation,
+                               Revision revision, WallMicros now) {
+  ZARIS_ASSERT(revision.value() == head_.load(std::memory_order_relaxed) + 1, revision.value(), head_.load());
+  LogChunk& chunk = chunk_for(record.size(), shared, generation, revision);
+  char* at = chunk.bytes + chunk.used;
+  if (shared == nullptr) std::memcpy(at, record.data(), record.size());
+  const std::uint32_t n = chunk.published.load(std::memory_order_relaxed);
+  chunk.index[n] = LogIndex{chunk.used, static_cast<std::uint32_t>(record.size()), note.key_prefix, note.slot, note.flags};
+  chunk.used += static_cast<std::uint32_t>(record.size());
+  chunk.last_commit_us.store(std::max(now, chunk.last_commit_us.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+  bytes_total_.store(chunk.bytes_before + chunk.used, std::memory_order_release);
+  chunk.published.store(n + 1, std::memory_order_release);
+  head_.store(revision.value(), std::memory_order_release);
+  return at;
+}
+
+LogRead SegmentLog::read(Revision after, std::size_t bytes_max, LogStretch& out) const {
+  if (after >= head()) return LogRead::at_head;
+  std::shared_ptr<const LogChunk> chunk;
+  {
+    const std::lock_guard hold(chunks_lock_);
+    if (chunks_.empty() || after.next() < chunks_.front()->first) return LogRead::trimmed;
+    auto it = std::upper_bound(chunks_.begin(), chunks_.end(), after.next(), [](Revision r, const auto& c) { return r < c->first; });
+    chunk = *(it - 1);
+  }
+  const std::uint32_t count = chunk->count();
+  const auto begin = static_cast<std::uint32_t>(after.value() + 1 - chunk->first.value());
+  // The list is changed before the record behind it is published: an empty chunk is one whose first record is on its way.
+  if (begin >= count) return LogRead::at_head;
+  const LogIndex* index = chunk->index;
+  const std::uint32_t offset = index[begin].offset;
+  std::uint32_t end = count;
+  if (index[count - 1].offset + index[count - 1].length - offset > bytes_max) {
+    // The first record that does not fit any more, but one at least is given.
+    const LogIndex* past = std::partition_point(index + begin + 1, index + count, [&](const LogIndex& i) {
+      return std::size_t{i.offset} + i.length - offset <= bytes_max;
+    });
+    end = static_cast<std::uint32_t>(past - index);
+  }
+  const LogIndex& last = index[end - 1];
+  out.generation = chunk->generation;
+  out.first = after.next();
+  out.index = {index + begin, end - begin};
+  out.bytes = chunk->bytes + offset;
+  out.size = last.offset + last.length - offset;
+  const char* last_end = chunk->bytes + last.offset + last.length;
+  if ((last.flags & log_flag_generation) != 0) {
+    out.newest_timestamp_us = scan::load64(chunk->bytes + last.offset + 2 + 15);
+  } else {
+    out.newest_timestamp_us = Trailer{last_end - ((last.flags & log_flag_foreign) != 0 ? trailer_foreign : trailer_own)}.timestamp_us();
+  }
+  out.hold = std::move(chunk);
+  return LogRead::ok;
+}
+
+std::uint64_t SegmentLog::bytes_after(Revision after) const {
+  const std::uint64_t total = bytes_total();
+  const std::lock_guard hold(chunks_lock_);
+  if (chunks_.empty() || after >= head()) return 0;
+  if (after.next() <= chunks_.front()->first) return total - std::min(total, chunks_.front()->bytes_before);
+  auto it = std::upper_bound(chunks_.begin(), chunks_.end(), after.next(), [](Revision r, const auto& c) { return r < c->first; });
+  const LogChunk& chunk = **(it - 1);
+  const auto i = static_cast<std::uint32_t>(after.value() + 1 - chunk.first.value());
+  if (i >= chunk.count()) return 0;
+  return total - std::min(total, chunk.bytes_before + chunk.index[i].offset);
+}
+
+WallMicros SegmentLog::oldest_commit() const {
+  const std::lock_guard hold(chunks_lock_);
+  return chunks_.empty() ? std::numeric_limits<WallMicros>::max() : chunks_.front()->last_commit_us.load(std::memory_order_relaxed);
+}
+
+std::shared_ptr<const LogChunk> SegmentLog::oldest() const {
+  const std::lock_guard hold(chunks_lock_);
+  return chunks_.empty() ? nullptr : chunks_.front();
+}
+
+std::shared_ptr<const LogChunk> SegmentLog::drop_oldest() {
+  std::shared_ptr<LogChunk> chunk;
+  const std::lock_guard hold(chunks_lock_);
+  chunk = std::move(chunks_.front());
+  chunks_.pop_front();
+  if (chunk.get() == current_) current_ = nullptr;
+  held_bytes_.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+  floor_.store(chunk->last().value() + 1, std::memory_order_release);
+  return chunk;
+}
+
+}  // namespace zaris::store

@@ -1,0 +1,91 @@
+// The op-log of one segment as the store sees it: appending, reading, dropping the oldest chunk. See log.hpp.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+#include "cluster/store/block.hpp"
+#include "cluster/store/log.hpp"
+
+namespace zaris::store {
+
+// One allocation: this header, the bytes, the index. Written by the appender only; what lies below `published` never
+// changes again.
+class LogChunk {
+ public:
+  LogChunk() = default;
+  LogChunk(const LogChunk&) = delete;
+  LogChunk& operator=(const LogChunk&) = delete;
+  ~LogChunk() {
+    if (shared != nullptr) shared->drop();
+  }
+
+  Generation generation;
+  Revision first;
+  std::uint64_t bytes_before = 0;             // log bytes of the segment before this chunk
+  std::uint32_t bytes_capacity = 0;
+  std::uint32_t index_capacity = 0;
+  std::uint32_t used = 0;                     // appender only
+  std::size_t footprint_bytes = 0;
+  std::atomic<std::uint32_t> published{0};    // records
+  std::atomic<WallMicros> last_commit_us{0};  // by the clock handed in, not by the records
+  char* bytes = nullptr;
+  LogIndex* index = nullptr;
+  SharedBuffer* shared = nullptr;             // a record over 16 KiB, alone
+
+  [[nodiscard]] std::uint32_t count() const { return published.load(std::memory_order_acquire); }
+  [[nodiscard]] Revision last() const { return Revision{first.value() + count() - 1}; }
+};
+
+// What the appender knows of a record before the lock.
+struct LogNote {
+  std::uint64_t key_prefix = 0;
+  Slot slot;
+  std::uint8_t flags = 0;
+};
+[[nodiscard]] std::uint64_t key_prefix_of(std::string_view key);
+
+class SegmentLog {
+ public:
+  // `chunk_bytes_max`: 4 KiB … 256 KiB, a power of two. `held_bytes` is raised and lowered by whole chunks.
+  SegmentLog(std::size_t chunk_bytes_max, std::atomic<std::uint64_t>& held_bytes);
+  ~SegmentLog();
+
+  // Under the segment's lock. `shared`: the buffer that `record` lies in, when it is a large one. Revisions follow each
+  // other. Returns where the record's bytes are now.
+  const char* append(std::string_view record, SharedBuffer* shared, const LogNote& note, Generation generation, Revision revision,
+                     WallMicros now);
+
+  // Any thread, without the segment's lock.
+  LogRead read(Revision after, std::size_t bytes_max, LogStretch& out) const;
+  [[nodiscard]] std::uint64_t bytes_after(Revision after) const;
+  [[nodiscard]] Revision head() const { return Revision{head_.load(std::memory_order_acquire)}; }
+  [[nodiscard]] Revision floor() const { return Revision{floor_.load(std::memory_order_acquire)}; }
+  [[nodiscard]] std::uint64_t bytes_total() const { return bytes_total_.load(std::memory_order_acquire); }
+  // When the oldest chunk was last committed to; the largest number when there is none.
+  [[nodiscard]] WallMicros oldest_commit() const;
+
+  [[nodiscard]] std::shared_ptr<const LogChunk> oldest() const;
+  // Takes the oldest chunk out of the log (the caller has dealt with its tombstones); freed with its last holder.
+  [[nodiscard]] std::shared_ptr<const LogChunk> drop_oldest();
+
+ private:
+  LogChunk& chunk_for(std::size_t record_bytes, SharedBuffer* shared, Generation generation, Revision revision);
+  [[nodiscard]] std::shared_ptr<LogChunk> make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared);
+
+  const std::size_t chunk_bytes_max_;
+  std::atomic<std::uint64_t>& held_bytes_;
+  std::size_t next_chunk_bytes_ = 4096;
+  std::uint32_t average_record_ = 128;          // of the chunk before, for the size of the index
+  LogChunk* current_ = nullptr;
+  std::atomic<std::uint64_t> head_{0};
+  std::atomic<std::uint64_t> floor_{1};
+  std::atomic<std::uint64_t> bytes_total_{0};
+  mutable std::mutex chunks_lock_;              // held for a few instructions: the list, never the records
+  std::deque<std::shared_ptr<LogChunk>> chunks_;
+};
+
+}  // namespace zaris::store

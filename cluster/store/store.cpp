@@ -1,0 +1,153 @@
+// Construction, links, counters.
+#include "cluster/store/store.hpp"
+
+#include <bit>
+
+#include "cluster/base/assert.hpp"
+#include "cluster/record/mark_checksum.hpp"
+#include "cluster/store/store_impl.hpp"
+#include "cluster/store/walk.hpp"
+
+namespace zaris::store {
+namespace {
+
+std::size_t chunk_bytes_max(const StoreOptions& options) {
+  // So that even the smallest budget is several chunks per segment, and one trim is a small part of it.
+  const std::uint64_t share = std::bit_floor(options.log_budget_bytes / (std::uint64_t{options.segments} * 4) | 1);
+  return std::clamp<std::uint64_t>(share, 4u << 10, 256u << 10);
+}
+
+}  // namespace
+
+std::unique_ptr<Store> Store::create(const StoreOptions& options, const StoreStart& start) {
+  return std::make_unique<StoreImpl>(options, start);
+}
+
+StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
+    : options_(options), dirty_(std::make_shared<DirtyMaps>(options.segments)), pins_(options.segments) {
+  ZARIS_ASSERT(valid_segment_count(options.segments), options.segments);
+  segment_shift_ = static_cast<unsigned>(std::countr_zero(slots_per_segment(options.segments)));
+  report_above_ = static_cast<std::int64_t>(std::min<std::uint64_t>(64u << 10, options.memory_max_bytes / (std::uint64_t{options.segments} * 64)));
+  std::uint64_t random = options.seed ^ (std::uint64_t{start.generation.value()} << 32);
+  const HistoryId history{random = mix(random)};
+  segments_.reserve(options.segments);
+  for (std::uint32_t i = 0; i < options.segments; ++i) {
+    Segment::Setup setup{};
+    setup.id = SegmentId{static_cast<std::uint16_t>(i)};
+    setup.segments = options.segments;
+    setup.generation = start.generation;
+    setup.cause = start.cause;
+    setup.history = history;
+    setup.generation_id = random = mix(random);
+    setup.seed = random = mix(random);
+    setup.now = start.now_us;
+    setup.chunk_bytes_max = chunk_bytes_max(options);
+    segments_.push_back(std::make_unique<Segment>(setup, log_bytes_));
+  }
+  random_.store(random);
+}
+
+StoreImpl::~StoreImpl() {
+  idle_scans_.clear();
+  segments_.clear();
+}
+
+Segment& StoreImpl::segment(SegmentId id) const {
+  ZARIS_ASSERT(id.value() < segments_.size(), id.value(), segments_.size());
+  return *segments_[id.value()];
+}
+
+Status StoreImpl::open_link(const LinkRegistration& link, std::string& reason) {
+  if (link.source_segments != 0 && !valid_segment_count(link.source_segments)) {
+    reason = "a number of segments is a power of two from 1 to 16384";
+    return Status::invalid_argument;
+  }
+  const auto opened = links_.open(link, reason);
+  if (opened.status != Status::ok) return opened.status;
+  for (const auto& s : segments_) {
+    const std::lock_guard hold(s->lock);
+    for (auto it = s->marks.begin(); it != s->marks.end();) {
+      if (it->first.link != link.link) {
+        ++it;
+        continue;
+      }
+      if (opened.drops_marks) {
+        if (it->second.view) it->second.view->detach(s->table(it->second.view_slot));
+        it = s->marks.erase(it);
+        continue;
+      }
+      if (it->second.mark.follower_term < link.follower_term) it->second.mark.follower_term = link.follower_term;
+      ++it;
+    }
+  }
+  return Status::ok;
+}
+
+void StoreImpl::close_link(const std::string& link) {
+  links_.close(link);
+  for (const auto& s : segments_) {
+    const std::lock_guard hold(s->lock);
+    for (auto it = s->marks.begin(); it != s->marks.end();) {
+      if (it->first.link != link) {
+        ++it;
+        continue;
+      }
+      if (it->second.view) it->second.view->detach(s->table(it->second.view_slot));
+      it = s->marks.erase(it);
+    }
+  }
+}
+
+std::vector<MarkRow> StoreImpl::read_marks(const std::string& link, ScopeId scope) const {
+  std::vector<MarkRow> rows;
+  for (const auto& s : segments_) {
+    const std::lock_guard hold(s->lock);
+    for (const auto& [key, state] : s->marks) {
+      if (key.link == link && key.scope == scope) rows.push_back(MarkRow{key, s->id, state.mark});
+    }
+  }
+  return rows;
+}
+
+std::uint64_t StoreImpl::mark_checksum(const std::string& link, ScopeId scope) const {
+  std::vector<MarkTokenRow> rows;
+  for (const auto& row : read_marks(link, scope)) rows.push_back({row.key.source_segment, row.target_segment, row.mark.token});
+  return zaris::mark_checksum(std::move(rows));
+}
+
+StoreCounters StoreImpl::counters() const {
+  StoreCounters sum;
+  for (const auto& s : segments_) {
+    const std::lock_guard hold(s->lock);
+    const StoreCounters& c = s->counters;
+    sum.puts += c.puts;
+    sum.deletes += c.deletes;
+    sum.gets_hit += c.gets_hit;
+    sum.gets_miss += c.gets_miss;
+    sum.expired += c.expired;
+    sum.evicted += c.evicted;
+    sum.applied += c.applied;
+    sum.log_appended_records += c.log_appended_records;
+    sum.log_appended_bytes += c.log_appended_bytes;
+    sum.expiry_backlog += c.expiry_backlog;
+  }
+  sum.log_trimmed_records = trimmed_records_.load(std::memory_order_relaxed);
+  sum.pins_lost = pins_.lost();
+  return sum;
+}
+
+StoreMemory StoreImpl::memory() const {
+  StoreMemory out;
+  for (const auto& s : segments_) {
+    const std::lock_guard hold(s->lock);
+    out.records += s->record_bytes;
+    out.tables += static_cast<std::uint64_t>(s->table_bytes);
+  }
+  out.log = log_bytes_.load(std::memory_order_relaxed);
+  out.log_budget = options_.log_budget_bytes;
+  out.log_pinned = out.log > out.log_budget ? out.log - out.log_budget : 0;
+  out.ceiling = options_.memory_max_bytes;
+  return out;
+}
+
+}  // namespace zaris::store

@@ -1,0 +1,118 @@
+// The store: segments, and what they share. The methods are spread over files by purpose: requests.cpp, feed_view.cpp,
+// walk.cpp (walks and scans), apply.cpp, maintenance.cpp, store.cpp.
+#pragma once
+#include <atomic>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cluster/store/closed_time.hpp"
+#include "cluster/store/dirty_map.hpp"
+#include "cluster/store/links.hpp"
+#include "cluster/store/pins.hpp"
+#include "cluster/store/segment.hpp"
+#include "cluster/store/store.hpp"
+
+namespace zaris::store {
+
+class SegmentWalk;
+
+class StoreImpl final : public Store {
+ public:
+  StoreImpl(const StoreOptions& options, const StoreStart& start);
+  ~StoreImpl() override;
+
+  const StoreOptions& options() const override { return options_; }
+  std::unique_ptr<Committer> committer() override { return closed_time_->committer(); }
+
+  WriteOutcome put(const Put& put, WallMicros now) override;
+  WriteOutcome del(std::string_view key, const std::optional<ItemToken>& expected, WallMicros now) override;
+  WriteOutcome touch(std::string_view key, WallMicros expires_us, const std::optional<ItemToken>& expected, WallMicros now) override;
+  ReadOutcome get(std::string_view key, WallMicros now, std::string& out) override;
+  ScanPage scan(const ScanRequest& request, WallMicros now) override;
+
+  Digest slot_digest(Slot slot, std::uint64_t* count) const override;
+  Digest segment_digest(SegmentId segment, std::uint64_t* count, Position* as_of) const override;
+
+  SegmentState state(SegmentId segment) const override;
+  Lineage lineage(SegmentId segment) const override;
+  LogRead read_log(SegmentId segment, Revision after, std::size_t bytes_max, LogStretch& out) const override;
+  std::uint64_t log_bytes_after(SegmentId segment, Revision after) const override;
+  std::unique_ptr<Walk> begin_walk(SegmentId segment, const Scope& scope, std::optional<SlotKey> from) override;
+  Fetched fetch(SegmentId segment, const std::vector<std::string>& keys) const override;
+  std::unique_ptr<DirtyMap> dirty_map(std::function<void()> wake) override { return dirty_->add(std::move(wake)); }
+  WallMicros closed_time(WallMicros now) override { return closed_time_->close(now); }
+
+  void set_pin(const PinKey& key, const Scope& scope, SegmentId segment, Position at, WallMicros now) override;
+  void attach_pin(const PinKey& key, bool attached, WallMicros now) override { pins_.attach(key, attached, now); }
+  bool drop_pin(const PinKey& key) override { return pins_.drop(key); }
+  std::vector<PinInfo> pins(WallMicros now) const override;
+  std::optional<PinPlace> pin_place(const PinKey& key, SegmentId segment) const override { return pins_.place(key, segment); }
+
+  Status open_link(const LinkRegistration& link, std::string& reason) override;
+  void close_link(const std::string& link) override;
+  std::vector<LinkRegistration> links() const override { return *links_.table(); }
+  std::vector<MarkRow> read_marks(const std::string& link, ScopeId scope) const override;
+  std::uint64_t mark_checksum(const std::string& link, ScopeId scope) const override;
+  ApplyAnswer apply(const ApplyBatch& batch, WallMicros now) override;
+  bool standby(Slot slot, std::string_view key) const override { return links_.standby(slot, key); }
+
+  bool sweep_expiry(WallMicros now) override;
+  bool evict(WallMicros now) override;
+  bool trim_log(WallMicros now) override;
+  void trim_log_hard(SegmentId segment) override;
+
+  StoreCounters counters() const override;
+  StoreMemory memory() const override;
+
+ private:
+  friend class SegmentWalk;
+  friend class Applier;
+
+  [[nodiscard]] Segment& segment(SegmentId id) const;
+  [[nodiscard]] KeyPlace place(std::string_view key) const;
+
+  // ---- requests.cpp
+  // Under the lock: a live record that is due goes, with its tombstone, unless its scope is a standby. Returns the word
+  // as it stands then, and whether a client would see it as live.
+  Word* settle_due(Segment& s, const KeyPlace& at, Word* old, WallMicros now, Garbage& garbage, bool& visible);
+  Position commit_tombstone(Segment& s, const KeyPlace& at, Word* old, Deleted cause, const std::optional<Origin>& origin,
+                            WallMicros now, Garbage& garbage);
+  // Under the lock, after the commits: the segment's share of the memory estimate.
+  void report_memory(Segment& s);
+  [[nodiscard]] std::uint64_t used() const;
+  // Evicts when it must and may. False: no room.
+  bool room_for(std::size_t record_bytes, WallMicros now);
+  void moved(SegmentId segment) { dirty_->wake(dirty_->mark(segment)); }
+
+  // ---- maintenance.cpp
+  bool evict_one(WallMicros now);
+  enum class Trim { gone, kept, empty };
+  Trim trim_oldest(Segment& s, WallMicros now, bool force_pins);
+
+  const StoreOptions options_;
+  unsigned segment_shift_ = 0;                 // slot >> shift
+  std::int64_t report_above_ = 0;
+  std::vector<std::unique_ptr<Segment>> segments_;
+  std::atomic<std::int64_t> used_{0};          // estimate: each segment reports in lumps
+  std::atomic<std::uint64_t> log_bytes_{0};
+  std::atomic<std::uint64_t> random_{0};
+  std::atomic<std::uint64_t> trimmed_records_{0};
+  std::shared_ptr<ClosedTime> closed_time_ = std::make_shared<ClosedTime>();
+  std::shared_ptr<DirtyMaps> dirty_;
+  Pins pins_;
+  Links links_;
+  bool evicting_ = false;                      // maintenance thread
+  // A scan that stopped inside a large slot leaves its sorted view for the page that follows.
+  struct IdleScan {
+    std::string scope;
+    SlotKey at;
+    std::unique_ptr<SegmentWalk> walk;
+  };
+  static constexpr std::size_t idle_scans_max = 8;
+  std::mutex idle_scans_lock_;
+  std::list<IdleScan> idle_scans_;
+};
+
+}  // namespace zaris::store
