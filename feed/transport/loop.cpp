@@ -18,6 +18,8 @@
 namespace zaris::feed {
 namespace {
 
+constexpr std::size_t poll_handlers_max = 256;
+
 namespace asio = boost::asio;
 using boost::asio::ip::tcp;
 using boost::system::error_code;
@@ -210,7 +212,11 @@ class AsioLoop final : public Loop {
   void post(std::function<void()> task) override { asio::post(io_, std::move(task)); }
   void stop() override { io_.stop(); }
   void run() override { io_.run(); }
-  std::size_t poll() override { return io_.poll(); }
+  std::size_t poll() override {
+    std::size_t n = 0;
+    while (n < poll_handlers_max && io_.poll_one() != 0) ++n;
+    return n;
+  }
   void run_one() override { io_.run_one(); }
 
   std::unique_ptr<Timer> timer() override { return std::make_unique<AsioTimer>(io_); }

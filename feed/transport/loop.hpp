@@ -49,7 +49,7 @@ class Loop {
   virtual void post(std::function<void()> task) = 0;       // any thread
   virtual void stop() = 0;                                 // any thread: run() and run_one() return
   virtual void run() = 0;                                  // until stop()
-  virtual std::size_t poll() = 0;                          // what is ready; never blocks
+  virtual std::size_t poll() = 0;                          // what is ready, a bounded number; never blocks
   virtual void run_one() = 0;                              // blocks for one handler
 
   [[nodiscard]] virtual std::unique_ptr<Timer> timer() = 0;
