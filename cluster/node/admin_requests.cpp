@@ -1,0 +1,241 @@
+// Walks, digests, status, the map, pins: what tools and operators ask of a node.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "cluster/base/assert.hpp"
+#include "cluster/node/request_executor.hpp"
+#include "cluster/placement/slot.hpp"
+#include "cluster/record/record_table.hpp"
+
+namespace zaris::node {
+
+using protocol::Opcode;
+
+namespace {
+
+std::uint64_t resident_bytes() {
+  std::uint64_t pages = 0, resident = 0;
+  if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
+    unsigned long long a = 0, b = 0;
+    if (std::fscanf(file, "%llu %llu", &a, &b) == 2) {
+      pages = a;
+      resident = b;
+    }
+    std::fclose(file);
+  }
+  (void)pages;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// A digest over a partial scope walks records; one answer looks at this many, then names the slot to go on with.
+constexpr std::uint64_t digest_records_max = 200'000;
+
+}  // namespace
+
+Status RequestExecutor::scan(const Frame& frame, std::string& out) {
+  protocol::ScanRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (holding()) return refuse(frame, out, Status::unavailable, "this node holds: it had data before and started empty", "zaris node accept-empty");
+  const auto scope = Scope::parse(request.scope_text);
+  if (!scope) return refuse(frame, out, Status::invalid_argument, scope.error().what, scope.error().hint);
+  store::ScanRequest query{*scope, std::move(request.after), request.count_max, 0, request.keys_only};
+  if (query.count_max == 0 || query.count_max > protocol::scan_count_max) query.count_max = protocol::scan_count_max;
+  query.bytes_max = std::min<std::size_t>(request.bytes_max, node_.config.limits.value / 2);
+  const store::ScanPage page = node_.store.scan(query, now_);
+  std::string table, records;
+  for (const std::string& record : page.records) {
+    const std::string_view key = request.keys_only ? std::string_view(record) : trusted_key(record.data());
+    append_row(table, {static_cast<std::uint32_t>(record.size()), 0, slot_of(key), 0});
+    records += record;
+  }
+  encode(out, frame.header.correlation, protocol::ScanAnswer{page.next, table, records});
+  return Status::ok;
+}
+
+Status RequestExecutor::digest(const Frame& frame, std::string& out) {
+  protocol::DigestRequest request;
+  if (!decode(frame.body, request) || request.first > request.last || request.last.value() >= slot_count) return malformed(frame, out);
+  const auto scope = Scope::parse(request.scope_text);
+  if (!scope) return refuse(frame, out, Status::invalid_argument, scope.error().what, scope.error().hint);
+  const std::uint32_t segments = node_.config.segments;
+  protocol::DigestAnswer answer;
+  const auto add = [&](Slot slot, std::uint64_t count, const Digest& digest) {
+    if (count == 0) return;
+    std::uint32_t id = 0;
+    if (request.by == protocol::DigestBy::segment) id = segment_of(slot, segments).value();
+    if (request.by == protocol::DigestBy::slot) id = slot.value();
+    if (answer.rows.empty() || answer.rows.back().id != id) answer.rows.push_back({id, 0, {}});
+    answer.rows.back().count += count;
+    answer.rows.back().digest += digest;
+  };
+  if (scope->full()) {
+    const std::uint32_t per_segment = slots_per_segment(segments);
+    std::uint32_t slot = request.first.value();
+    while (slot <= request.last.value()) {
+      std::uint64_t count = 0;
+      const bool whole_segment = slot % per_segment == 0 && slot + per_segment - 1 <= request.last.value();
+      if (whole_segment && request.by != protocol::DigestBy::slot) {
+        const Digest digest = node_.store.segment_digest(segment_of(Slot{static_cast<std::uint16_t>(slot)}, segments), &count);
+        add(Slot{static_cast<std::uint16_t>(slot)}, count, digest);
+        slot += per_segment;
+      } else {
+        const Digest digest = node_.store.slot_digest(Slot{static_cast<std::uint16_t>(slot)}, &count);
+        add(Slot{static_cast<std::uint16_t>(slot)}, count, digest);
+        ++slot;
+      }
+    }
+    encode(out, frame.header.correlation, answer);
+    return Status::ok;
+  }
+  // A partial scope: over live records, expired or not, as the slots' own digests are.
+  std::uint64_t looked_at = 0;
+  for (std::uint32_t slot = request.first.value(); slot <= request.last.value();) {
+    const SegmentId segment = segment_of(Slot{static_cast<std::uint16_t>(slot)}, segments);
+    const std::uint32_t end = std::min<std::uint32_t>((segment.value() + 1u) * slots_per_segment(segments), request.last.value() + 1u);
+    if (looked_at >= digest_records_max) {
+      answer.next = Slot{static_cast<std::uint16_t>(slot)};
+      break;
+    }
+    std::vector<std::pair<Slot, Slot>> ranges;
+    for (const auto& [first, last] : scope->slot_ranges().empty() ? std::vector<std::pair<Slot, Slot>>{{Slot{0}, Slot{16383}}} : scope->slot_ranges()) {
+      const std::uint16_t from = std::max<std::uint16_t>(first.value(), static_cast<std::uint16_t>(slot));
+      const std::uint16_t to = std::min<std::uint16_t>(last.value(), static_cast<std::uint16_t>(end - 1));
+      if (from <= to) ranges.emplace_back(Slot{from}, Slot{to});
+    }
+    if (!ranges.empty()) {
+      const auto part = Scope::make(scope->prefixes(), ranges);
+      ZARIS_ASSERT(part.has_value());
+      const auto walk = node_.store.begin_walk(segment, *part, std::nullopt);
+      while (!walk->done()) {
+        const store::WalkPage page = walk->next({});
+        std::size_t offset = 0;
+        for (std::size_t i = 0; i < row_count(page.table); ++i) {
+          const RecordRow row = read_row(page.table, i);
+          const RecordView record = trusted_record(std::string_view(page.records).substr(offset, row.length));
+          add(row.slot, 1, record_digest(record.entry, record.item_version));
+          offset += row.length;
+        }
+        looked_at += page.count;
+      }
+    }
+    slot = end;
+  }
+  encode(out, frame.header.correlation, answer);
+  return Status::ok;
+}
+
+Status RequestExecutor::status(const Frame& frame, std::string& out) {
+  protocol::StatusAnswer answer = status_of(node_, now_);
+  encode(out, frame.header.correlation, answer);
+  return Status::ok;
+}
+
+protocol::StatusAnswer status_of(NodeShared& node, WallMicros now) {
+  protocol::StatusAnswer answer;
+  answer.cluster = node.coordinator.cluster_id();
+  answer.region = node.config.region;
+  answer.store = node.config.store;
+  answer.node = node.config.node.name;
+  answer.version = node.version;
+  const NodeState state = node.state.load(std::memory_order_acquire);
+  answer.state = name(state);
+  if (state == NodeState::holding) answer.state_reason = "it had data before and started empty; refill it over a link, or zaris node accept-empty";
+  const auto links = node.coordinator.links();
+  bool full_standby = false, any_standby = false;
+  for (const auto& entry : links->links) {
+    any_standby = any_standby || entry.standby;
+    full_standby = full_standby || (entry.standby && entry.scope.full());
+    answer.site_epoch = std::max(answer.site_epoch, entry.site_epoch);
+  }
+  answer.role = full_standby ? "standby" : any_standby ? "mixed" : "active";
+  answer.segments = node.config.segments;
+  answer.closed_time_us = node.store.closed_time(now);
+  for (std::uint32_t i = 0; i < node.config.segments; ++i) {
+    const SegmentId segment{static_cast<std::uint16_t>(i)};
+    const store::SegmentState s = node.store.state(segment);
+    answer.live_keys += s.live_keys;
+    answer.live_bytes += s.live_bytes;
+    answer.tombstones += s.tombstones;
+    answer.commits += s.head.revision.value();
+    answer.digest += node.store.segment_digest(segment);
+  }
+  const store::StoreMemory memory = node.store.memory();
+  answer.memory_used = memory.records + memory.tables;
+  answer.memory_max = memory.ceiling;
+  answer.memory_resident = resident_bytes();
+  answer.log_bytes = memory.log;
+  answer.log_budget = memory.log_budget;
+  answer.log_pinned = memory.log_pinned;
+  answer.generation = node.generation;
+  answer.links = static_cast<std::uint32_t>(links->links.size());
+  answer.pins = static_cast<std::uint32_t>(node.store.pins(now).size());
+  answer.connections = node.connections();
+  const auto mono = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  answer.uptime_us = static_cast<std::uint64_t>(mono - node.started_mono_us);
+  const auto& listeners = node.config.listeners;
+  answer.insecure = listeners.client.insecure || listeners.feed.insecure || listeners.admin.insecure;
+  answer.key_bytes_max = node.config.limits.key;
+  answer.value_bytes_max = node.config.limits.value;
+  answer.feed_address = node.feed_address;
+  answer.admin_address = node.admin_address;
+  answer.history = node.store.lineage(SegmentId{0}).root().history;
+  return answer;
+}
+
+Status RequestExecutor::map(const Frame& frame, std::string& out) {
+  protocol::MapAnswer answer;
+  answer.version = 1;
+  answer.topology_version = 1;
+  answer.segments = node_.config.segments;
+  // One process is the region: whoever reached it under some name reaches every segment there. An empty host says so.
+  answer.nodes.push_back({node_.config.node.name, "", node_.client_port, node_.client_tls_port});
+  answer.runs.push_back({SegmentId{0}, SegmentId{static_cast<std::uint16_t>(node_.config.segments - 1)}, 0, node_.generation});
+  encode(out, frame.header.correlation, answer);
+  return Status::ok;
+}
+
+Status RequestExecutor::accept_empty(const Frame& frame, std::string& out) {
+  const auto accepted = node_.coordinator.accept_empty();
+  if (!accepted) return refuse(frame, out, Status::unavailable, accepted.error().what, accepted.error().hint);
+  NodeState held = NodeState::holding;
+  const bool was_holding = node_.state.compare_exchange_strong(held, NodeState::serving);
+  encode(out, frame.header.correlation, protocol::AcceptEmptyAnswer{was_holding});
+  return Status::ok;
+}
+
+Status RequestExecutor::list_pins(const Frame& frame, std::string& out) {
+  protocol::ListPinsAnswer answer;
+  for (const store::PinInfo& pin : node_.store.pins(now_)) {
+    protocol::PinRow row;
+    row.principal = pin.key.principal;
+    row.link = pin.key.link;
+    row.scope = pin.key.scope;
+    row.scope_text = pin.scope.text();
+    row.target = pin.key.target;
+    row.attached = pin.attached;
+    row.age_us = now_ > pin.since_us ? now_ - pin.since_us : 0;
+    row.idle_us = now_ > pin.moved_us ? now_ - pin.moved_us : 0;
+    row.held_bytes = pin.held_bytes;
+    row.held_records = pin.held_records;
+    row.bytes_max = pin.bytes_max;
+    row.age_max_us = node_.config.log.pin_age_us;
+    if (pin.seconds_left) row.left_us = static_cast<std::uint64_t>(*pin.seconds_left * 1e6);
+    row.segments = static_cast<std::uint32_t>(pin.segments);
+    row.lost = pin.lost;
+    answer.pins.push_back(std::move(row));
+  }
+  encode(out, frame.header.correlation, answer);
+  return Status::ok;
+}
+
+Status RequestExecutor::drop_pin(const Frame& frame, std::string& out) {
+  protocol::DropPinRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  const bool dropped = node_.store.drop_pin({std::string(request.principal), std::string(request.link), request.scope, request.target});
+  encode(out, frame.header.correlation, protocol::DropPinAnswer{dropped});
+  return Status::ok;
+}
+
+}  // namespace zaris::node

@@ -1,0 +1,215 @@
+// What followers ask of their target: the link register, marks, applies, the lease.
+#include <algorithm>
+#include <chrono>
+
+#include "cluster/node/request_executor.hpp"
+#include "cluster/placement/slot.hpp"
+
+namespace zaris::node {
+
+using protocol::Opcode;
+
+namespace {
+
+// The coordinator's and the store's error codes, as the protocol says them.
+Status status_of(const Error& error) {
+  if (error.code == "scope_mismatch") return Status::scope_mismatch;
+  if (error.code == "scope_holds_data") return Status::conflict;
+  if (error.code == "source_changed") return Status::source_changed;
+  if (error.code == "term_superseded") return Status::term_superseded;
+  if (error.code == "epoch_superseded") return Status::epoch_superseded;
+  if (error.code == "link_name_invalid") return Status::invalid_argument;
+  return Status::unavailable;
+}
+
+MonoMicros mono_now() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Live keys in a scope, outside another one. Only whether there are any matters, so it stops early.
+std::uint64_t live_keys_in(store::Store& store, const Scope& scope, const Scope* except, WallMicros now, std::uint64_t enough) {
+  std::uint64_t found = 0;
+  store::ScanRequest request{scope, std::nullopt, 1024, 256u << 10, false};
+  do {
+    const store::ScanPage page = store.scan(request, now);
+    for (const std::string& record : page.records) {
+      const std::string_view key = trusted_key(record.data());
+      if (!except || !except->has(slot_of(key), key)) ++found;
+    }
+    request.after = page.next;
+  } while (request.after && found < enough);
+  return found;
+}
+
+}  // namespace
+
+Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
+  protocol::OpenLinkRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  auto scope = Scope::parse(request.scope_text);
+  if (!scope) return refuse(frame, out, Status::invalid_argument, scope.error().what, scope.error().hint);
+
+  coordinator::LinkOpening opening;
+  opening.link = std::string(request.link);
+  opening.source_cluster = request.source_cluster;
+  opening.scope = *scope;
+  opening.site_epoch = request.site_epoch;
+  opening.follower_term = request.follower_term;
+  opening.adopt_data = request.adopt_data;
+  opening.now_us = now_;
+  if (request.source_cluster == node_.coordinator.cluster_id()) {
+    return refuse(frame, out, Status::source_changed, "the source is this cluster itself", "check the link's source and target");
+  }
+  const auto before = node_.coordinator.links();
+  const coordinator::LinkEntry* known = before->find(opening.link);
+  if (!opening.adopt_data && !(known && known->scope.contains(*scope))) {
+    opening.live_keys = live_keys_in(node_.store, *scope, known ? &known->scope : nullptr, now_, 1);
+  }
+  const auto opened = node_.coordinator.open_link(opening);
+  if (!opened) return refuse(frame, out, status_of(opened.error()), opened.error().what, opened.error().hint);
+
+  // Marks of another source or another scope stand for nothing any more.
+  if (opened->source_replaced || opened->replaced_scope) node_.store.close_link(opening.link);
+  const store::LinkRegistration registration{opening.link, opening.source_cluster, *scope, opened->entry.site_epoch, opened->entry.follower_term, {}};
+  std::string reason;
+  if (const Status status = node_.store.open_link(registration, reason); status != Status::ok) return refuse(frame, out, status, reason);
+
+  protocol::OpenLinkAnswer answer;
+  answer.cluster = node_.coordinator.cluster_id();
+  answer.segments = node_.config.segments;
+  answer.key_bytes_max = node_.config.limits.key;
+  answer.value_bytes_max = node_.config.limits.value;
+  answer.memory_max_bytes = node_.config.memory.max_bytes;
+  const store::StoreMemory memory = node_.store.memory();
+  answer.live_bytes = memory.records + memory.tables;
+  for (std::uint32_t i = 0; i < node_.config.segments; ++i) {
+    answer.live_keys += node_.store.state(SegmentId{static_cast<std::uint16_t>(i)}).live_keys;
+  }
+  answer.generation_seen = Generation{std::max(node_.coordinator.highest_generation().value(), node_.generation_seen.load(std::memory_order_relaxed))};
+  answer.site_epoch = opened->entry.site_epoch;
+  encode(out, frame.header.correlation, answer);
+  return Status::ok;
+}
+
+Status RequestExecutor::follower_lease(const Frame& frame, std::string& out) {
+  protocol::FollowerLeaseRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (request.lease_ms > 3'600'000) return refuse(frame, out, Status::invalid_argument, "a lease lasts at most an hour");
+  const auto lease = node_.coordinator.follower_lease(std::string(request.link), std::string(request.holder),
+                                                      static_cast<MonoMicros>(request.lease_ms) * 1000, mono_now());
+  if (!lease) return refuse(frame, out, status_of(lease.error()), lease.error().what, lease.error().hint);
+  encode(out, frame.header.correlation,
+         protocol::FollowerLeaseAnswer{lease->granted, lease->term, lease->holder, static_cast<std::uint32_t>(std::max<MonoMicros>(0, lease->left_us) / 1000)});
+  return Status::ok;
+}
+
+Status RequestExecutor::read_marks(const Frame& frame, std::string& out) {
+  protocol::ReadMarksRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  auto marks = node_.store.read_marks(std::string(request.link), request.scope);
+  std::sort(marks.begin(), marks.end(), [](const store::MarkRow& a, const store::MarkRow& b) {
+    return std::pair(a.target_segment, a.key.source_segment) < std::pair(b.target_segment, b.key.source_segment);
+  });
+  protocol::ReadMarksAnswer answer;
+  std::size_t bytes = 0;
+  for (store::MarkRow& row : marks) {
+    if (row.target_segment < request.first) continue;
+    // All rows of one target segment are in one page.
+    if (bytes > protocol::read_marks_page_bytes && row.target_segment != answer.rows.back().target_segment) {
+      answer.next = row.target_segment;
+      break;
+    }
+    bytes += 160 + (row.mark.last_key ? row.mark.last_key->key.size() : 0);
+    // One process is the region: what is applied has the link's durability.
+    const auto low = row.mark.low;
+    answer.rows.push_back({row.target_segment, row.key.source_segment, std::move(row.mark), low});
+  }
+  encode(out, frame.header.correlation, answer);
+  return Status::ok;
+}
+
+Status RequestExecutor::mark_checksum(const Frame& frame, std::string& out) {
+  protocol::MarkChecksumRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  encode(out, frame.header.correlation, protocol::MarkChecksumAnswer{node_.store.mark_checksum(std::string(request.link), request.scope)});
+  return Status::ok;
+}
+
+Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
+  ApplyBatch request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (request.target_segment.value() >= node_.config.segments) {
+    return refuse(frame, out, Status::invalid_argument, "the target has no such segment");
+  }
+  ApplyAnswer answer = node_.store.apply(request, now_);
+  if (answer.status == Status::ok && answer.applied > 0 && !note_data()) {
+    return refuse(frame, out, Status::unavailable, "the coordinator's file cannot be written");
+  }
+  encode(out, frame.header.correlation, answer);
+  return answer.status;
+}
+
+Status RequestExecutor::list_links(const Frame& frame, std::string& out) {
+  protocol::ListLinksAnswer answer;
+  const auto links = node_.coordinator.links();
+  for (const coordinator::LinkEntry& entry : links->links) {
+    protocol::LinkRow row{entry.link, entry.source_cluster, entry.scope.text(), entry.site_epoch, entry.follower_term, 0, {}};
+    row.marks = static_cast<std::uint32_t>(node_.store.read_marks(entry.link, entry.scope.id()).size());
+    for (const Scope& scope : entry.left_scopes) row.left_scopes.push_back(scope.text());
+    answer.links.push_back(std::move(row));
+  }
+  encode(out, frame.header.correlation, answer);
+  return Status::ok;
+}
+
+Status RequestExecutor::drop_link(const Frame& frame, std::string& out) {
+  protocol::DropRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  const auto links = node_.coordinator.links();
+  const coordinator::LinkEntry* entry = links->find(request.link);
+  if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "zaris link list");
+  const std::uint64_t marks = node_.store.read_marks(entry->link, entry->scope.id()).size();
+  if (!request.dry_run) {
+    // First the register: a node that stops in between has no standby without a link, only marks that nobody asks for.
+    if (const auto dropped = node_.coordinator.drop_link(entry->link); !dropped) {
+      return refuse(frame, out, status_of(dropped.error()), dropped.error().what, dropped.error().hint);
+    }
+    node_.store.close_link(entry->link);
+  }
+  encode(out, Opcode::drop_link, frame.header.correlation, protocol::DropAnswer{marks});
+  return Status::ok;
+}
+
+Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
+  protocol::DropRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  const auto links = node_.coordinator.links();
+  const coordinator::LinkEntry* entry = links->find(request.link);
+  if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "zaris link list");
+  std::uint64_t count = 0;
+  for (const Scope& left : entry->left_scopes) {
+    store::ScanRequest scan{left, std::nullopt, 1024, 256u << 10, false};
+    do {
+      const store::ScanPage page = node_.store.scan(scan, now_);
+      for (const std::string& record : page.records) {
+        const std::string_view key = trusted_key(record.data());
+        const Slot slot = slot_of(key);
+        bool fed = false;
+        for (const coordinator::LinkEntry& other : links->links) fed = fed || other.scope.has(slot, key);
+        if (fed) continue;
+        ++count;
+        if (!request.dry_run) (void)node_.store.del(key, std::nullopt, now_);
+      }
+      scan.after = page.next;
+    } while (scan.after);
+  }
+  if (!request.dry_run) {
+    if (const auto cleared = node_.coordinator.clear_left_scopes(entry->link); !cleared) {
+      return refuse(frame, out, status_of(cleared.error()), cleared.error().what, cleared.error().hint);
+    }
+  }
+  encode(out, Opcode::drop_scope, frame.header.correlation, protocol::DropAnswer{count});
+  return Status::ok;
+}
+
+}  // namespace zaris::node

@@ -1,0 +1,64 @@
+// What the threads of one node share, and what each of them counts for itself. Internal to cluster/node.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/config/node_config.hpp"
+#include "cluster/coordinator/coordinator.hpp"
+#include "cluster/protocol/frame.hpp"
+#include "cluster/store/store.hpp"
+
+namespace zaris::node {
+
+// Written by one thread, read by any: no read-modify-write, no line shared with another writer.
+class Count {
+ public:
+  void add(std::uint64_t n = 1) { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+  void sub(std::uint64_t n = 1) { value_.store(value_.load(std::memory_order_relaxed) - n, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// What a request came to: done as asked (not found and conflict are answers too), failed here, or refused by a rule.
+enum class CommandResult : std::uint8_t { ok, error, rejected };
+[[nodiscard]] CommandResult result_of(Status status);
+inline constexpr std::size_t command_slots = 40;  // by opcode
+
+enum class Protocol : std::uint8_t { native, native_tls };
+
+struct alignas(128) WorkerCounts {
+  std::array<std::array<Count, 3>, command_slots> commands;
+  std::array<Count, 2> connections;                   // open now, by Protocol
+  std::array<Count, 2> accepted, refused_limit, refused_tls, refused_protocol, received_bytes, sent_bytes, malformed_frames, slow_disconnects, timeouts;
+  Count buffered_bytes;                               // answers that wait for sockets, now
+  Count accept_pauses;
+  Count unsupported;
+};
+
+enum class NodeState : std::uint8_t { starting, holding, serving, draining };
+[[nodiscard]] std::string_view name(NodeState state);
+
+struct NodeShared {
+  const config::NodeConfig& config;
+  store::Store& store;
+  coordinator::Coordinator& coordinator;
+  std::string version;                                // of the program
+  MonoMicros started_mono_us = 0;
+  std::atomic<NodeState> state{NodeState::starting};
+  std::atomic<std::uint32_t> generation_seen{0};      // the highest that any Hello named
+  std::atomic<bool> data_noted{false};                // the coordinator knows that there is data
+  Generation generation;                              // of this run
+  std::vector<std::unique_ptr<WorkerCounts>> counts;  // one per worker; fixed once the workers run
+  std::uint16_t client_port = 0, client_tls_port = 0; // as bound; 0: no such listener
+  std::string feed_address, admin_address;
+
+  [[nodiscard]] std::uint32_t connections() const;
+};
+
+}  // namespace zaris::node

@@ -1,0 +1,194 @@
+#include "cluster/node/request_executor.hpp"
+
+#include <chrono>
+
+#include "cluster/base/assert.hpp"
+
+namespace zaris::node {
+
+using protocol::Opcode;
+
+RequestExecutor::RequestExecutor(NodeShared& node, WorkerCounts& counts)
+    : node_(node),
+      counts_(counts),
+      committer_(node.store.committer()),
+      clock_([] {
+        return static_cast<WallMicros>(
+            std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+      }),
+      frame_max_(protocol::frame_bytes_max(node.config.limits.key, node.config.limits.value)) {}
+
+RequestExecutor::~RequestExecutor() = default;
+
+void RequestExecutor::begin_round() { now_ = committer_->begin(clock_); }
+void RequestExecutor::end_round() { committer_->idle(); }
+
+void RequestExecutor::count(std::uint8_t opcode, Status status) {
+  const std::size_t slot = opcode < command_slots ? opcode : 0;
+  counts_.commands[slot][static_cast<std::size_t>(result_of(status))].add();
+}
+
+void RequestExecutor::execute(const Frame& frame, const Requester&, std::string& out) {
+  Status status = Status::unsupported;
+  switch (static_cast<Opcode>(frame.header.opcode)) {
+    case Opcode::get: status = get(frame, out); break;
+    case Opcode::put: status = put(frame, out); break;
+    case Opcode::del: status = del(frame, out); break;
+    case Opcode::touch: status = touch(frame, out); break;
+    case Opcode::time_to_live: status = time_to_live(frame, out); break;
+    case Opcode::batch: status = batch(frame, out); break;
+    case Opcode::apply_batch: status = apply_batch(frame, out); break;
+    case Opcode::scan: status = scan(frame, out); break;
+    case Opcode::digest: status = digest(frame, out); break;
+    case Opcode::status: status = this->status(frame, out); break;
+    case Opcode::map: status = map(frame, out); break;
+    case Opcode::accept_empty: status = accept_empty(frame, out); break;
+    case Opcode::list_pins: status = list_pins(frame, out); break;
+    case Opcode::drop_pin: status = drop_pin(frame, out); break;
+    case Opcode::open_link: status = open_link(frame, out); break;
+    case Opcode::read_marks: status = read_marks(frame, out); break;
+    case Opcode::mark_checksum: status = mark_checksum(frame, out); break;
+    case Opcode::list_links: status = list_links(frame, out); break;
+    case Opcode::drop_link: status = drop_link(frame, out); break;
+    case Opcode::drop_scope: status = drop_scope(frame, out); break;
+    case Opcode::follower_lease: status = follower_lease(frame, out); break;
+    default:
+      counts_.unsupported.add();
+      status = refuse(frame, out, Status::unsupported, "this node does not know that operation", "upgrade the node, or use an older client");
+  }
+  count(frame.header.opcode, status);
+}
+
+Status RequestExecutor::refuse(const Frame& frame, std::string& out, Status status, std::string_view reason, std::string_view hint) {
+  protocol::encode_error(out, static_cast<Opcode>(frame.header.opcode), status, frame.header.correlation, reason, hint);
+  return status;
+}
+
+Status RequestExecutor::malformed(const Frame& frame, std::string& out) {
+  return refuse(frame, out, Status::invalid_argument, "the request's arguments are not what this operation takes");
+}
+
+bool RequestExecutor::note_data() {
+  if (node_.data_noted.load(std::memory_order_acquire)) return true;
+  if (!node_.coordinator.note_data()) return false;
+  node_.data_noted.store(true, std::memory_order_release);
+  return true;
+}
+
+namespace {
+constexpr std::string_view holding_text = "this node had data before and started empty; it was told to hold";
+constexpr std::string_view holding_hint = "refill it over a link, or zaris node accept-empty";
+}  // namespace
+
+Status RequestExecutor::get(const Frame& frame, std::string& out) {
+  protocol::KeyRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  const std::size_t at = out.size();
+  out.append(protocol::get_answer_prefix_bytes, '\0');
+  const store::ReadOutcome read = node_.store.get(request.key, now_, out);
+  protocol::finish_get_answer(out, at, frame.header.correlation, read.status, read.token, read.expires_us);
+  return read.status;
+}
+
+Status RequestExecutor::time_to_live(const Frame& frame, std::string& out) {
+  protocol::KeyRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  scratch_.clear();
+  const store::ReadOutcome read = node_.store.get(request.key, now_, scratch_);
+  protocol::encode_time_to_live_answer(out, frame.header.correlation, read.status, read.token, read.expires_us);
+  return read.status;
+}
+
+store::WriteOutcome RequestExecutor::write(Opcode opcode, std::string_view key, std::string_view value, WallMicros expires_us,
+                                           const protocol::Condition& condition, Durability durability) {
+  using Kind = protocol::Condition::Kind;
+  std::optional<ItemToken> expected;
+  if (condition.kind == Kind::token) expected = condition.token;
+  store::WriteOutcome outcome;
+  switch (opcode) {
+    case Opcode::put:
+      outcome = node_.store.put({key, value, expires_us, expected, condition.kind == Kind::absent}, now_);
+      break;
+    case Opcode::del: outcome = node_.store.del(key, expected, now_); break;
+    default: outcome = node_.store.touch(key, expires_us, expected, now_); break;
+  }
+  if (outcome.status == Status::ok) {
+    if (!note_data()) outcome.status = Status::unavailable;
+    // One process is the region: there is no replica to wait for. The write stands and the client is told.
+    if (durability == Durability::replica) outcome.status = Status::durability_not_met;
+  }
+  return outcome;
+}
+
+Status RequestExecutor::put(const Frame& frame, std::string& out) {
+  protocol::PutRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  const auto outcome = write(Opcode::put, request.key, request.value, request.expires_us, request.condition, request.durability);
+  encode(out, Opcode::put, frame.header.correlation, protocol::WriteAnswer{outcome.status, outcome.token, outcome.segment, outcome.position});
+  return outcome.status;
+}
+
+Status RequestExecutor::del(const Frame& frame, std::string& out) {
+  protocol::DeleteRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  const auto outcome = write(Opcode::del, request.key, {}, 0, request.condition, request.durability);
+  encode(out, Opcode::del, frame.header.correlation, protocol::WriteAnswer{outcome.status, outcome.token, outcome.segment, outcome.position});
+  return outcome.status;
+}
+
+Status RequestExecutor::touch(const Frame& frame, std::string& out) {
+  protocol::TouchRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  const auto outcome = write(Opcode::touch, request.key, {}, request.expires_us, request.condition, request.durability);
+  encode(out, Opcode::touch, frame.header.correlation, protocol::WriteAnswer{outcome.status, outcome.token, outcome.segment, outcome.position});
+  return outcome.status;
+}
+
+Status RequestExecutor::batch(const Frame& frame, std::string& out) {
+  protocol::BatchRequest request;
+  if (!protocol::BatchRequest::decode(frame.body, request)) return malformed(frame, out);
+  if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  const std::size_t at = out.size();
+  protocol::BatchAnswerWriter answer(out, frame.header.correlation);
+  protocol::BatchItem item;
+  while (request.next(item)) {
+    switch (item.opcode) {
+      case Opcode::get: {
+        scratch_.clear();
+        const store::ReadOutcome read = node_.store.get(item.key, now_, scratch_);
+        // An answer has the length that any frame may have; what does not fit into it is asked for again by itself.
+        const bool fits = out.size() - at + scratch_.size() + 64 <= frame_max_;
+        if (!fits) answer.write(Status::capacity_exceeded, {});
+        else answer.read(read.status, read.token, read.expires_us, scratch_);
+        break;
+      }
+      case Opcode::time_to_live: {
+        scratch_.clear();
+        const store::ReadOutcome read = node_.store.get(item.key, now_, scratch_);
+        answer.time_to_live(read.status, read.token, read.expires_us);
+        break;
+      }
+      case Opcode::put:
+      case Opcode::del:
+      case Opcode::touch: {
+        const auto outcome = write(item.opcode, item.key, item.value, item.expires_us, item.condition, request.durability());
+        answer.write(outcome.status, outcome.token);
+        break;
+      }
+      default: answer.write(Status::unsupported, {});
+    }
+  }
+  if (!request.ok()) {
+    out.resize(at);
+    return refuse(frame, out, Status::invalid_argument, "a batch item is malformed; the items before it stand");
+  }
+  answer.finish();
+  return Status::ok;
+}
+
+}  // namespace zaris::node

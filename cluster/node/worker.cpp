@@ -1,0 +1,523 @@
+#include "cluster/node/worker.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "cluster/logging/event_log.hpp"
+#include "cluster/base/assert.hpp"
+
+namespace zaris::node {
+namespace {
+
+constexpr std::size_t shared_in_bytes = 256u << 10;
+constexpr std::size_t long_frame_bytes = 32u << 10;   // a frame from here on is read into the connection's own buffer
+constexpr std::size_t bulk_bytes = 512u << 10;        // room that a connection with long frames reads into
+constexpr std::size_t shared_out_keep = 4u << 20;     // an answer that grew beyond this gives its memory back
+constexpr int round_ms = 1000;                        // a loop moves at least this often
+constexpr MonoMicros accept_pause_us = 100'000;
+
+}  // namespace
+
+// ---- InputBuffer --------------------------------------------------------------------------------------------------
+
+void InputBuffer::consume(std::size_t n) {
+  begin_ += n;
+  if (begin_ == end_) begin_ = end_ = 0;
+}
+
+void InputBuffer::assign(std::string_view bytes, std::size_t capacity) {
+  ZARIS_ASSERT(empty());
+  begin_ = end_ = 0;
+  std::memcpy(reserve(std::max(bytes.size(), capacity)), bytes.data(), bytes.size());
+  end_ = bytes.size();
+}
+
+char* InputBuffer::reserve(std::size_t room) {
+  if (capacity_ - end_ >= room) return bytes_.get() + end_;
+  const std::size_t held = end_ - begin_;
+  if (capacity_ < held + room) {
+    const std::size_t capacity = std::max<std::size_t>(held + room, 4096);
+    auto bigger = std::make_unique_for_overwrite<char[]>(capacity);
+    std::memcpy(bigger.get(), bytes_.get() + begin_, held);
+    bytes_ = std::move(bigger);
+    capacity_ = capacity;
+  } else {
+    std::memmove(bytes_.get(), bytes_.get() + begin_, held);
+  }
+  begin_ = 0;
+  end_ = held;
+  return bytes_.get() + end_;
+}
+
+void InputBuffer::release() {
+  if (!empty()) return;
+  bytes_.reset();
+  capacity_ = begin_ = end_ = 0;
+}
+
+// ---- life ---------------------------------------------------------------------------------------------------------
+
+MonoMicros Worker::mono_now() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+Worker::Worker(NodeShared& node, WorkerCounts& counts, const ClientListenerOptions& options)
+    : node_(node), counts_(counts), options_(options), executor_(node, counts),
+      shared_in_(std::make_unique_for_overwrite<char[]>(shared_in_bytes)) {
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  ZARIS_ASSERT(epoll_ >= 0 && wake_fd_ >= 0, errno);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;
+  ZARIS_ASSERT(::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event) == 0, errno);
+}
+
+Worker::~Worker() {
+  request_stop();
+  join();
+  for (const auto& connection : connections_) ::close(connection->fd);
+  for (const auto& [fd, protocol] : mail_) ::close(fd);
+  for (const Listening& listening : listening_) {
+    if (listening.fd >= 0) ::close(listening.fd);
+  }
+  ::close(wake_fd_);
+  ::close(epoll_);
+}
+
+void Worker::start() { thread_ = std::thread([this] { loop(); }); }
+void Worker::join() {
+  if (thread_.joinable()) thread_.join();
+}
+void Worker::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto ignored = ::write(wake_fd_, &one, sizeof one);
+}
+void Worker::request_stop() {
+  stop_.store(true);
+  wake();
+}
+void Worker::begin_drain() {
+  drain_.store(true);
+  wake();
+}
+void Worker::adopt(int fd, Protocol protocol) {
+  {
+    const std::lock_guard lock(mutex_);
+    mail_.emplace_back(fd, protocol);
+  }
+  wake();
+}
+
+void Worker::listen(int fd, Protocol protocol, std::vector<Worker*> peers) {
+  listening_.push_back({fd, protocol});
+  peers_ = std::move(peers);
+}
+
+void Worker::take_mail() {
+  std::uint64_t ignored = 0;
+  [[maybe_unused]] const auto n = ::read(wake_fd_, &ignored, sizeof ignored);
+  std::vector<std::pair<int, Protocol>> mail;
+  {
+    const std::lock_guard lock(mutex_);
+    mail.swap(mail_);
+  }
+  for (const auto& [fd, protocol] : mail) add(fd, protocol);
+}
+
+void Worker::loop() {
+  // The listening sockets are told from connections by where their event points to.
+  for (Listening& listening : listening_) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = &listening;
+    ZARIS_ASSERT(::epoll_ctl(epoll_, EPOLL_CTL_ADD, listening.fd, &event) == 0, errno);
+  }
+  const auto is_listening = [&](const void* p) {
+    return std::any_of(listening_.begin(), listening_.end(), [p](const Listening& l) { return &l == p; });
+  };
+  epoll_event events[128];
+  MonoMicros looked_at = mono_now();
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const int timeout = accepting_paused_ ? static_cast<int>(accept_pause_us / 1000) : round_ms;
+    const int n = ::epoll_wait(epoll_, events, static_cast<int>(std::size(events)), timeout);
+    rounds_.fetch_add(1, std::memory_order_relaxed);
+    for (int i = 0; i < n; ++i) {
+      void* const what = events[i].data.ptr;
+      if (what == nullptr) {
+        take_mail();
+      } else if (is_listening(what)) {
+        accept_some(*static_cast<Listening*>(what));
+      } else {
+        auto& connection = *static_cast<Connection*>(what);
+        if (connection.fd >= 0) on_event(connection, events[i].events);
+      }
+    }
+    if (round_open_) {
+      executor_.end_round();
+      round_open_ = false;
+    }
+    dead_.clear();
+    loop_now_ = 0;
+    // Once a second at most, however busy: the deadlines are seconds long.
+    if (n < static_cast<int>(std::size(events)) || (rounds_.load(std::memory_order_relaxed) & 63) == 0) {
+      const MonoMicros now = mono_now();
+      if (accepting_paused_ && now >= resume_at_) resume_accepting();
+      if (now - looked_at >= 1'000'000) {
+        looked_at = now;
+        look_at_deadlines(now);
+        dead_.clear();
+      }
+    }
+    if (drain_.load(std::memory_order_relaxed) && !draining_) {
+      draining_ = true;
+      for (Listening& listening : listening_) {
+        ::close(listening.fd);
+        listening.fd = -1;
+      }
+      take_mail();
+      for (std::size_t i = connections_.size(); i-- > 0;) drain_connection(*connections_[i]);
+      if (round_open_) {
+        executor_.end_round();
+        round_open_ = false;
+      }
+      dead_.clear();
+    }
+  }
+}
+
+// ---- accepting ----------------------------------------------------------------------------------------------------
+
+void Worker::accept_some(const Listening& listening) {
+  const auto protocol = static_cast<std::size_t>(listening.protocol);
+  for (int i = 0; i < 64; ++i) {
+    const int fd = ::accept4(listening.fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      // Out of descriptors or memory: the kernel keeps the callers waiting; asking again at once would only spin.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) pause_accepting();
+      return;
+    }
+    const int one = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    if (node_.connections() >= options_.connections_max) {
+      counts_.refused_limit[protocol].add();
+      if (listening.protocol == Protocol::native) {
+        std::string answer;
+        protocol::encode_error(answer, protocol::Opcode::hello, Status::unavailable, 0, "this node has as many connections as it may (limits.connections)");
+        [[maybe_unused]] const auto ignored = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      }
+      ::close(fd);
+      continue;
+    }
+    counts_.accepted[protocol].add();
+    Worker* const peer = peers_[next_peer_++ % peers_.size()];
+    if (peer == this) add(fd, listening.protocol);
+    else peer->adopt(fd, listening.protocol);
+  }
+}
+
+void Worker::pause_accepting() {
+  counts_.accept_pauses.add();
+  if (!accepting_paused_) {
+    logging::write(logging::Level::warning, "accept_paused", "out of file descriptors or memory: no new connections until some are free", {{"error", std::strerror(errno)}});
+    for (const Listening& listening : listening_) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listening.fd, nullptr);
+  }
+  accepting_paused_ = true;
+  resume_at_ = mono_now() + accept_pause_us;
+}
+
+void Worker::resume_accepting() {
+  accepting_paused_ = false;
+  if (draining_) return;
+  for (Listening& listening : listening_) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = &listening;
+    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, listening.fd, &event);
+  }
+}
+
+void Worker::add(int fd, Protocol protocol) {
+  auto owned = std::make_unique<Connection>(fd, protocol, ClientSession(node_, counts_, {}));
+  Connection& connection = *owned;
+  if (protocol == Protocol::native_tls) {
+    connection.tls = tls::Channel::accept(options_.tls.get(), fd);
+    connection.handshaking = true;
+  }
+  connection.deadline = mono_now() + options_.handshake_timeout_us;
+  connection.index = connections_.size();
+  connections_.push_back(std::move(owned));
+  counts_.connections[static_cast<std::size_t>(protocol)].add();
+  open_.store(connections_.size(), std::memory_order_relaxed);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = &connection;
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) return close(connection);
+  if (draining_) drain_connection(connection);
+}
+
+void Worker::close(Connection& connection) {
+  if (connection.fd < 0) return;
+  if (connection.tls) connection.tls->shutdown();
+  counts_.buffered_bytes.sub(connection.out.size() - connection.out_at);
+  connection.tls.reset();
+  ::close(connection.fd);  // leaves the epoll set with it
+  connection.fd = -1;
+  counts_.connections[static_cast<std::size_t>(connection.protocol)].sub();
+  const std::size_t at = connection.index;
+  if (at + 1 != connections_.size()) {
+    std::swap(connections_[at], connections_.back());
+    connections_[at]->index = at;
+  }
+  dead_.push_back(std::move(connections_.back()));
+  connections_.pop_back();
+  open_.store(connections_.size(), std::memory_order_relaxed);
+}
+
+// ---- bytes --------------------------------------------------------------------------------------------------------
+
+void Worker::on_event(Connection& connection, std::uint32_t events) {
+  if (connection.handshaking) return handshake(connection);
+  if (events & (EPOLLOUT | EPOLLERR)) {
+    if (connection.output_waits() && !send_out(connection)) return;
+    if (!connection.output_waits()) {
+      if (connection.closing) return close(connection);
+      if (!continue_processing(connection)) return;
+    }
+    watch(connection);
+    // The socket says nothing of bytes that TLS has decrypted already.
+    if (connection.tls && connection.registered_read) return read_some(connection);
+  }
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && connection.registered_read) read_some(connection);
+  else if (events & (EPOLLHUP | EPOLLERR)) close(connection);
+}
+
+void Worker::handshake(Connection& connection) {
+  switch (connection.tls->handshake()) {
+    case tls::Io::ok: {
+      connection.handshaking = false;
+      connection.session = ClientSession(node_, counts_, connection.tls->peer().common_name);
+      watch(connection);
+      return read_some(connection);
+    }
+    case tls::Io::want_read: return watch(connection);
+    case tls::Io::want_write:
+      connection.registered_write = true;
+      {
+        epoll_event event{};
+        event.events = EPOLLIN | EPOLLOUT;
+        event.data.ptr = &connection;
+        ::epoll_ctl(epoll_, EPOLL_CTL_MOD, connection.fd, &event);
+      }
+      return;
+    default:
+      counts_.refused_tls[1].add();
+      logging::write(logging::Level::debug, "tls_handshake_failed", connection.tls->error().what, {{"listener", "client_tls"}, {"code", connection.tls->error().code}});
+      return close(connection);
+  }
+}
+
+void Worker::in_round() {
+  if (round_open_) return;
+  executor_.begin_round();
+  round_open_ = true;
+}
+
+// Reads once from a plain socket (the loop is told again of what is left), and from TLS until it holds nothing decrypted.
+void Worker::read_some(Connection& connection) {
+  do {
+    // A connection in the middle of a long frame reads straight into its own buffer; the others share one.
+    const std::size_t held = connection.in.view().size();
+    const bool own = held > 0 && (connection.wanted > long_frame_bytes || held > long_frame_bytes);
+    char* to = shared_in_.get();
+    std::size_t room = shared_in_bytes;
+    if (own) {
+      to = connection.in.reserve(connection.wanted > held ? connection.wanted - held : 1);
+      room = connection.in.room();
+    } else {
+      std::memcpy(to, connection.in.view().data(), held);
+      to += held;
+      room -= held;
+    }
+    std::size_t got = 0;
+    bool ended = false;
+    if (connection.tls) {
+      switch (connection.tls->read(to, room, got)) {
+        case tls::Io::ok: break;
+        case tls::Io::want_read:
+        case tls::Io::want_write: return;
+        default: ended = true;
+      }
+    } else {
+      const ssize_t n = ::recv(connection.fd, to, room, 0);
+      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (n <= 0) ended = true;
+      else got = static_cast<std::size_t>(n);
+    }
+    if (ended) {
+      // Half-closed or gone. Answers that wait are still sent to a half-closed peer; nothing more is read.
+      if (!connection.output_waits()) return close(connection);
+      connection.ended = connection.closing = true;
+      return watch(connection);
+    }
+    counts_.received_bytes[static_cast<std::size_t>(connection.protocol)].add(got);
+    connection.touched = true;
+    if (own) {
+      connection.in.grow(got);
+      if (!process(connection, connection.in.view(), false)) return;
+    } else {
+      connection.in.consume(held);  // it stands in front of what was read
+      if (!process(connection, {shared_in_.get(), held + got}, true)) return;
+    }
+  } while (connection.tls && connection.registered_read && !connection.output_waits() && !connection.closing);
+}
+
+bool Worker::process(Connection& connection, std::string_view bytes, bool from_shared) {
+  in_round();
+  shared_out_.clear();
+  const ClientSession::Step step = connection.session.consume(bytes, executor_, shared_out_, options_.output_max);
+  connection.wanted = step.wanted;
+  if (connection.session.greeted() && !connection.output_waits()) connection.deadline = 0;
+  if (from_shared) {
+    const std::string_view rest = bytes.substr(step.consumed);
+    if (!rest.empty() && !step.close) {
+      connection.in.assign(rest, step.wanted > long_frame_bytes ? std::max(step.wanted, bulk_bytes) : rest.size());
+    }
+  } else {
+    connection.in.consume(step.consumed);
+    // The next long frame is read behind this one's rest without growing again.
+    if (!connection.in.empty() && step.wanted > long_frame_bytes) connection.in.reserve(std::max(step.wanted, bulk_bytes) - connection.in.view().size());
+  }
+  connection.closing = connection.closing || step.close;
+  if (!shared_out_.empty()) {
+    std::size_t taken = 0;
+    if (connection.tls) {
+      const tls::Io io = connection.tls->write(shared_out_, taken);
+      if (io == tls::Io::closed || io == tls::Io::failed) {
+        close(connection);
+        return false;
+      }
+    } else {
+      const ssize_t n = ::send(connection.fd, shared_out_.data(), shared_out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n >= 0) {
+        taken = static_cast<std::size_t>(n);
+      } else if (errno != EAGAIN && errno != EINTR) {
+        close(connection);
+        return false;
+      }
+    }
+    counts_.sent_bytes[static_cast<std::size_t>(connection.protocol)].add(taken);
+    if (taken < shared_out_.size()) {
+      connection.out.assign(shared_out_, taken);
+      connection.out_at = 0;
+      counts_.buffered_bytes.add(connection.out.size());
+    }
+    if (shared_out_.capacity() > shared_out_keep) std::string().swap(shared_out_);
+  }
+  if (connection.output_waits()) {
+    if (connection.deadline == 0) connection.deadline = mono_now() + options_.stalled_timeout_us;
+    watch(connection);
+    return true;
+  }
+  if (connection.closing) {
+    close(connection);
+    return false;
+  }
+  if (step.full) return continue_processing(connection);
+  return true;
+}
+
+bool Worker::send_out(Connection& connection) {
+  std::size_t taken = 0;
+  if (connection.tls) {
+    tls::Io io = connection.tls->flush();
+    if (io == tls::Io::ok && connection.out_at < connection.out.size()) {
+      io = connection.tls->write(std::string_view(connection.out).substr(connection.out_at), taken);
+    }
+    if (io == tls::Io::closed || io == tls::Io::failed) {
+      close(connection);
+      return false;
+    }
+  } else {
+    const ssize_t n = ::send(connection.fd, connection.out.data() + connection.out_at, connection.out.size() - connection.out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR) {
+      close(connection);
+      return false;
+    }
+    taken = n > 0 ? static_cast<std::size_t>(n) : 0;
+  }
+  counts_.sent_bytes[static_cast<std::size_t>(connection.protocol)].add(taken);
+  counts_.buffered_bytes.sub(taken);
+  connection.out_at += taken;
+  if (taken > 0) connection.deadline = mono_now() + options_.stalled_timeout_us;
+  if (connection.out_at == connection.out.size()) {
+    std::string().swap(connection.out);
+    connection.out_at = 0;
+    if (!connection.output_waits()) connection.deadline = 0;
+  }
+  return true;
+}
+
+bool Worker::continue_processing(Connection& connection) {
+  while (!connection.in.empty() && !connection.output_waits() && !connection.closing) {
+    const std::size_t before = connection.in.view().size();
+    if (!process(connection, connection.in.view(), false)) return false;
+    if (connection.fd < 0) return false;
+    if (connection.in.view().size() == before) break;  // the rest of a frame is still to come
+  }
+  return true;
+}
+
+// Reading rests while an answer waits: a client that does not read is not read from.
+void Worker::watch(Connection& connection) {
+  const bool write = connection.output_waits();
+  const bool read = !write && !connection.ended;
+  if (write == connection.registered_write && read == connection.registered_read) return;
+  connection.registered_write = write;
+  connection.registered_read = read;
+  epoll_event event{};
+  event.events = (write ? EPOLLOUT : 0u) | (read ? EPOLLIN : 0u);
+  event.data.ptr = &connection;
+  ::epoll_ctl(epoll_, EPOLL_CTL_MOD, connection.fd, &event);
+}
+
+void Worker::look_at_deadlines(MonoMicros now) {
+  for (std::size_t i = connections_.size(); i-- > 0;) {
+    if (i >= connections_.size()) continue;
+    Connection& connection = *connections_[i];
+    if (!connection.touched) connection.in.release();
+    connection.touched = false;
+    if (connection.deadline == 0 || now < connection.deadline) continue;
+    const auto protocol = static_cast<std::size_t>(connection.protocol);
+    if (connection.output_waits() && connection.session.greeted()) counts_.slow_disconnects[protocol].add();
+    else counts_.timeouts[protocol].add();
+    close(connection);
+  }
+}
+
+// What has arrived is answered; then the connection ends. A client that has sent nothing loses nothing.
+void Worker::drain_connection(Connection& connection) {
+  if (connection.handshaking) return close(connection);
+  if (!connection.output_waits() && connection.registered_read) {
+    for (int i = 0; i < 64 && connection.fd >= 0 && !connection.output_waits() && !connection.closing; ++i) {
+      const std::uint64_t before = counts_.received_bytes[static_cast<std::size_t>(connection.protocol)].value();
+      read_some(connection);
+      if (counts_.received_bytes[static_cast<std::size_t>(connection.protocol)].value() == before) break;
+    }
+  }
+  if (connection.fd < 0) return;
+  connection.closing = true;
+  if (!connection.output_waits()) close(connection);
+}
+
+}  // namespace zaris::node

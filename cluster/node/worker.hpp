@@ -1,0 +1,124 @@
+// One thread of the client listener: its epoll set, its connections, its buffers. Internal to cluster/node.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cluster/node/client_listener.hpp"
+#include "cluster/node/client_session.hpp"
+#include "cluster/node/request_executor.hpp"
+#include "cluster/tls/channel.hpp"
+
+namespace zaris::node {
+
+// Bytes that were read and not consumed yet. Nothing is held while nothing waits.
+class InputBuffer {
+ public:
+  [[nodiscard]] bool empty() const { return begin_ == end_; }
+  [[nodiscard]] std::string_view view() const { return {bytes_.get() + begin_, end_ - begin_}; }
+  void consume(std::size_t n);
+  void assign(std::string_view bytes, std::size_t capacity);
+  // Room for at least `room` bytes behind what is there.
+  char* reserve(std::size_t room);
+  void grow(std::size_t n) { end_ += n; }
+  [[nodiscard]] std::size_t room() const { return capacity_ - end_; }
+  void release();                            // gives the memory back if empty
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::size_t begin_ = 0, end_ = 0, capacity_ = 0;
+};
+
+struct Connection {
+  Connection(int fd_, Protocol protocol_, ClientSession session_) : fd(fd_), protocol(protocol_), session(std::move(session_)) {}
+  int fd;
+  Protocol protocol;
+  std::unique_ptr<tls::Channel> tls;         // null: plain
+  bool handshaking = false;
+  bool closing = false;                      // close once the output is gone
+  bool ended = false;                        // the peer has said its last
+  bool registered_write = false, registered_read = true;
+  ClientSession session;
+  InputBuffer in;
+  std::size_t wanted = 0;                    // of the frame at the front of `in`
+  std::string out;                           // answers that the socket did not take
+  std::size_t out_at = 0;
+  MonoMicros deadline = 0;                   // of the handshake and Hello, then of a stalled write; 0: none
+  bool touched = false;                      // had bytes since the last look at idle buffers
+  std::size_t index = 0;                     // in the worker's list
+  [[nodiscard]] bool output_waits() const { return out_at < out.size() || (tls && !tls->flushed()); }
+};
+
+class Worker {
+ public:
+  Worker(NodeShared& node, WorkerCounts& counts, const ClientListenerOptions& options);
+  ~Worker();
+
+  void start();
+  // Any thread. The worker takes the socket over.
+  void adopt(int fd, Protocol protocol);
+  // Only before start(), for one worker: accepts on this socket and hands connections to `peers` in turn.
+  void listen(int fd, Protocol protocol, std::vector<Worker*> peers);
+  void begin_drain();
+  void request_stop();
+  void join();
+  [[nodiscard]] std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t open() const { return open_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Listening {
+    int fd;
+    Protocol protocol;
+  };
+
+  void loop();
+  void wake();
+  void take_mail();
+  void accept_some(const Listening& listening);
+  void pause_accepting();
+  void resume_accepting();
+  void add(int fd, Protocol protocol);
+  void close(Connection& connection);
+  void on_event(Connection& connection, std::uint32_t events);
+  void handshake(Connection& connection);
+  void read_some(Connection& connection);
+  // Executes what has been read, sends answers. False: the connection is gone.
+  bool process(Connection& connection, std::string_view bytes, bool from_shared);
+  bool send_out(Connection& connection);
+  bool continue_processing(Connection& connection);
+  void watch(Connection& connection);
+  void look_at_deadlines(MonoMicros now);
+  void drain_connection(Connection& connection);
+  void in_round();
+  [[nodiscard]] static MonoMicros mono_now();
+
+  NodeShared& node_;
+  WorkerCounts& counts_;
+  const ClientListenerOptions& options_;
+  RequestExecutor executor_;
+  int epoll_ = -1, wake_fd_ = -1;
+  std::thread thread_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<std::unique_ptr<Connection>> dead_;   // freed after the round: events may still name them
+  std::vector<Listening> listening_;
+  std::vector<Worker*> peers_;
+  std::size_t next_peer_ = 0;
+  bool accepting_paused_ = false;
+  MonoMicros resume_at_ = 0;
+  bool round_open_ = false;
+  std::unique_ptr<char[]> shared_in_;               // what one read brings
+  std::string shared_out_;                          // the answers to it
+  MonoMicros loop_now_ = 0;
+
+  std::mutex mutex_;
+  std::vector<std::pair<int, Protocol>> mail_;
+  std::atomic<bool> stop_{false}, drain_{false};
+  bool draining_ = false;
+  std::atomic<std::uint64_t> rounds_{0};
+  std::atomic<std::size_t> open_{0};
+};
+
+}  // namespace zaris::node
