@@ -15,7 +15,7 @@ constexpr MonoMicros converge_bound_us = 120'000'000;  // of virtual time, backo
 
 }  // namespace
 
-Run::Run(const SimOptions& options, bool print_trace)
+SimulationRun::SimulationRun(const SimOptions& options, bool print_trace)
     : world(options, print_trace), keys(options, world.regions), target(world, keys), checker(world, keys, target, disk),
       source(world, keys, [this](std::string_view bytes) { checker.from_source(bytes); }),
       follower(world, keys, source, target, disk, checker), workload(world, keys, source, target, checker) {
@@ -27,7 +27,7 @@ Run::Run(const SimOptions& options, bool print_trace)
   follower.on_gone = [this] { follower_gone(); };
 }
 
-RunResult Run::run() {
+RunResult SimulationRun::run() {
   workload.prefill();
   follower.start();
   workload.start();
@@ -42,7 +42,7 @@ RunResult Run::run() {
   return result();
 }
 
-RunResult Run::result() {
+RunResult SimulationRun::result() {
   RunResult result;
   result.seed = world.options.seed;
   result.trace_hash = world.trace.hash();
@@ -56,17 +56,17 @@ RunResult Run::result() {
   return result;
 }
 
-void Run::start_observers() {
+void SimulationRun::start_observers() {
   observe();
   maintain();
 }
 
-void Run::run_for(MonoMicros time) {
+void SimulationRun::run_for(MonoMicros time) {
   const MonoMicros until = world.now() + time;
   while (!world.failure && world.now() < until) step();
 }
 
-bool Run::run_until(const std::function<bool()>& done, MonoMicros bound) {
+bool SimulationRun::run_until(const std::function<bool()>& done, MonoMicros bound) {
   const MonoMicros until = world.now() + bound;
   while (!world.failure && world.now() < until) {
     if (done()) return true;
@@ -76,7 +76,7 @@ bool Run::run_until(const std::function<bool()>& done, MonoMicros bound) {
 }
 
 // ---- faults
-void Run::every(MonoMicros mean, std::function<void()> fault) {
+void SimulationRun::every(MonoMicros mean, std::function<void()> fault) {
   if (mean == 0) return;
   const auto delay = static_cast<MonoMicros>(-std::log(1.0 - world.faults.real()) * static_cast<double>(mean));
   world.queue.after(delay, [this, mean, fault] {
@@ -86,7 +86,7 @@ void Run::every(MonoMicros mean, std::function<void()> fault) {
   });
 }
 
-void Run::start_faults() {
+void SimulationRun::start_faults() {
   const SimOptions& o = world.options;
   every(o.feed_cut_every, [this] { follower.cut_feed(); });
   every(o.feed_half_open_every, [this] { follower.half_open_feed(); });
@@ -126,7 +126,7 @@ void Run::start_faults() {
   });
 }
 
-void Run::freeze_something() {
+void SimulationRun::freeze_something() {
   const MonoMicros until = world.now() + world.faults.between(1'000, world.faults.chance(0.2) ? 20'000'000 : 1'500'000);
   const auto who = world.faults.below(3);
   world.note("freeze", [&] { return fmt::format("{} until {}", who == 0 ? "source" : who == 1 ? "target" : "follower", until); }, who, until);
@@ -135,14 +135,14 @@ void Run::freeze_something() {
   if (who == 2 && follower.running()) follower.freeze_until(until);
 }
 
-void Run::step_a_clock() {
+void SimulationRun::step_a_clock() {
   const std::int64_t by = world.faults.chance(0.5) ? hour_us : -hour_us;
   ProcessClock* clocks[] = {&world.source_clock, &world.target_clock, &world.follower_clock};
   clocks[world.faults.below(3)]->step_wall(by);
   world.probes.hit(by > 0 ? "clock: an hour on" : "clock: an hour back");
 }
 
-void Run::follower_gone() {
+void SimulationRun::follower_gone() {
   const MonoMicros pause = world.healed ? 1'000 : world.faults.between(0, world.faults.chance(0.2) ? 3'000'000 : 100'000);
   world.queue.after(pause, [this] {
     if (follower.running() || !restarts_follower) return;
@@ -153,7 +153,7 @@ void Run::follower_gone() {
 }
 
 // ---- what looks and works at all times
-void Run::maintain() {
+void SimulationRun::maintain() {
   world.queue.after(50'000 + world.regions.between(0, 50'000), [this] {
     source.maintain();
     target.maintain();
@@ -161,7 +161,7 @@ void Run::maintain() {
   });
 }
 
-void Run::observe() {
+void SimulationRun::observe() {
   world.queue.after(world.checking.between(20'000, 200'000), [this] {
     if (follower.running() && follower.frozen_until() <= world.now()) {
       const auto status = follower.status();
@@ -177,7 +177,7 @@ void Run::observe() {
   });
 }
 
-void Run::count(const follower::LinkStatus& status) {
+void SimulationRun::count(const follower::LinkStatus& status) {
   world.probes.hit(fmt::format("state: {}{}", name(status.state), status.state == follower::LinkState::held ? " " + code_of(status.reason) : ""));
   if (status.target_rollbacks) world.probes.hit("link: target_rollback");
   if (status.mark_ahead_of_cursor) world.probes.hit("link: mark ahead of cursor");
@@ -188,7 +188,7 @@ void Run::count(const follower::LinkStatus& status) {
 }
 
 // An operator looks now and then, and does what the state asks for.
-void Run::operate(const follower::LinkStatus& status) {
+void SimulationRun::operate(const follower::LinkStatus& status) {
   const bool waits = status.state == follower::LinkState::held || (world.healed && status.state == follower::LinkState::paused);
   if (!waits || operator_busy_) return;
   operator_busy_ = true;
@@ -210,7 +210,7 @@ void Run::operate(const follower::LinkStatus& status) {
 }
 
 // ---- the liveness phase
-void Run::converge() {
+void SimulationRun::converge() {
   world.healed = true;
   world.note("healed", [] { return std::string(); });
   disk.set_full(false);
@@ -235,7 +235,7 @@ void Run::converge() {
   world.fail(ExitCode::liveness, "converges", fmt::format("{} s after everything healed: {}", converge_bound_us / 1'000'000, missing));
 }
 
-std::string Run::unfinished() const {
+std::string SimulationRun::unfinished() const {
   if (!follower.running()) return "the follower does not run";
   const auto status = follower.status();
   std::string state = fmt::format("state {} {}, staleness {:.3f}, caught_up {}, segments in bootstrap/stream/stopped {}/{}/{}", name(status.state),
@@ -246,7 +246,7 @@ std::string Run::unfinished() const {
   return difference.empty() ? "" : state + "; " + difference;
 }
 
-void Run::count_bootstraps() {
+void SimulationRun::count_bootstraps() {
   if (!world.options.only_follower_crashes) return;
   std::uint64_t cells = 0;
   for (std::uint32_t s = 0; s < world.options.source_segments; ++s) {

@@ -11,11 +11,11 @@
 
 namespace zaris::simulation {
 
-class Run {
+class SimulationRun {
  public:
-  explicit Run(const SimOptions& options, bool print_trace = false);
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  explicit SimulationRun(const SimOptions& options, bool print_trace = false);
+  SimulationRun(const SimulationRun&) = delete;
+  SimulationRun& operator=(const SimulationRun&) = delete;
 
   // ---- the two phases of a seed
   [[nodiscard]] RunResult run();

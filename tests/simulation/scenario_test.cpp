@@ -29,13 +29,13 @@ SimOptions calm() {
 class Scenario : public ::testing::Test {
  protected:
   void open(SimOptions options = calm(), bool writing = true) {
-    run_ = std::make_unique<Run>(options);
+    run_ = std::make_unique<SimulationRun>(options);
     run_->workload.prefill();
     run_->follower.start();
     if (writing) run_->workload.start();
     run_->start_observers();
   }
-  Run& run() { return *run_; }
+  SimulationRun& run() { return *run_; }
   follower::LinkStatus status() { return run().follower.status(); }
   void settle() {
     run().workload.stop();
@@ -76,7 +76,7 @@ class Scenario : public ::testing::Test {
   void TearDown() override {
     if (run_) no_failure();
   }
-  std::unique_ptr<Run> run_;
+  std::unique_ptr<SimulationRun> run_;
 };
 
 TEST_F(Scenario, NewLink_CopiesAndFollows) {

@@ -4,7 +4,7 @@
 
 namespace zaris::simulation {
 
-RunResult run_simulation(const SimOptions& options, bool print_trace) { return Run(options, print_trace).run(); }
+RunResult run_simulation(const SimOptions& options, bool print_trace) { return SimulationRun(options, print_trace).run(); }
 
 const std::vector<std::string>& expected_probes() {
   static const std::vector<std::string> probes = {
