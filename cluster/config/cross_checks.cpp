@@ -114,6 +114,9 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
   if (!listeners.client_tls.address.empty() && !listeners.client_tls.tls.set()) {
     report.wrong("listeners.client_tls.address", "needs a certificate: set tls.cert and tls.key, or listeners.client_tls.tls.cert and .key");
   }
+  if (!listeners.client_tls.address.empty() && config.client_auth_required && listeners.client_tls.tls.ca.empty()) {
+    report.wrong("listeners.client_tls.tls.ca", "client_auth is required, so the authorities of client certificates must be named here or in tls.ca");
+  }
   if (!listeners.feed.address.empty()) {
     if (!listeners.feed.tls.set() && !listeners.feed.insecure) {
       report.wrong("listeners.feed.address", "the feed needs a certificate (tls.cert, tls.key, tls.ca), or listeners.feed.insecure: true");

@@ -49,6 +49,7 @@ struct NodeConfig {
   struct {
     ListenerConfig client, client_tls, feed, admin;
   } listeners;
+  bool client_auth_required = true;  // listeners.client_tls.client_auth
 
   struct {
     std::uint64_t max_bytes = 0;

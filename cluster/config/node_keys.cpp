@@ -62,6 +62,9 @@ std::vector<KeyRow> rows() {
                [](N& c) -> ListenerConfig& { return c.listeners.client; }, false, true);
   add_listener(r, "client_tls", "off", "Native protocol over TLS (7863 by custom); `off` for none.",
                [](N& c) -> ListenerConfig& { return c.listeners.client_tls; }, true, false);
+  r.push_back(one_of(row<N>("listeners.client_tls.client_auth", Kind::choice, "required",
+                            "`required` demands a client certificate signed by one of the listener's authorities; `off` lets everybody in who can reach it.",
+                            [](N& c, const Value& v) { c.client_auth_required = v.text == "required"; }), {"required", "off"}));
   add_listener(r, "feed", "auto", "Change feed for followers; `off` for none, `auto`: 127.0.0.1:7871 when there is a certificate (or it is insecure), else none.",
                [](N& c) -> ListenerConfig& { return c.listeners.feed; }, true, true);
   add_listener(r, "admin", "127.0.0.1:7881", "Health, metrics and status over HTTP; `off` for none.",
