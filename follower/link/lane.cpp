@@ -1,0 +1,286 @@
+#include "follower/link/lane.hpp"
+
+#include <algorithm>
+
+#include "cluster/base/assert.hpp"
+
+namespace zaris::follower {
+
+using State = Flight::State;
+
+void Lane::read_mark(std::optional<Mark> mark) {
+  ZARIS_ASSERT(flights_.empty(), flights_.size());
+  mark_ = std::move(mark);
+  generation_.reset();
+  blocked_ = halted_ = resending_ = false;
+  retry_at_ = 0;
+  retry_.reset();
+  failing_since_.reset();
+  reset_future();
+}
+
+void Lane::reset_future() {
+  marked_ = mark_.has_value();
+  token_ = mark_ ? std::optional(mark_->token) : std::nullopt;
+  phase_ = mark_ ? mark_->phase : Phase::bootstrap;
+  last_key_ = mark_ ? mark_->last_key : std::nullopt;
+  low_ = mark_ ? mark_->low : std::nullopt;
+  high_ = mark_ ? mark_->high : std::nullopt;
+}
+
+// The mark after this piece, as the owner will make it.
+void Lane::foresee(const Piece& piece) {
+  switch (piece.kind) {
+    case ApplyKind::open:
+      marked_ = true;
+      phase_ = Phase::bootstrap;
+      last_key_.reset();
+      low_.reset();
+      high_.reset();
+      break;
+    case ApplyKind::stream:
+      if (!low_ || low_->at < piece.last->at) low_ = piece.last;
+      if (!high_ || high_->at < piece.last->at) high_ = piece.last;
+      break;
+    case ApplyKind::range:
+      low_ = high_ = piece.range->as_of;
+      last_key_ = piece.range->to;
+      phase_ = piece.range->final ? Phase::stream : Phase::bootstrap;
+      if (piece.range->final) last_key_.reset();
+      break;
+    case ApplyKind::delta:
+    case ApplyKind::repair: ZARIS_ASSERT(false, static_cast<int>(piece.kind));
+  }
+}
+
+void Lane::set_state(Flight& flight, State state) {
+  const auto count = [this](State s) -> std::size_t* {
+    switch (s) {
+      case State::waiting: return &waiting_;
+      case State::sent: return &sent_;
+      case State::again: return &again_;
+      case State::undurable: return &undurable_;
+      case State::applied: return nullptr;
+    }
+    return nullptr;
+  };
+  if (auto* before = count(flight.state)) --*before;
+  if (auto* after = count(state)) ++*after;
+  flight.state = state;
+}
+
+void Lane::push(Piece piece) {
+  ZARIS_ASSERT(!halted_, target_.value());
+  foresee(piece);
+  if (waiting_ > 0 && join(flights_.back().piece, piece)) return;
+  flights_.emplace_back();
+  flights_.back().piece = std::move(piece);
+  ++waiting_;
+}
+
+Flight* Lane::next_to_send(const Limits& limits, std::uint64_t id, SessionId session, MonoMicros now) {
+  if (blocked_ || halted_) return nullptr;
+  if (again_ > 0) {
+    // Those behind the one that failed are refused for want of it: all answers first, then the same bytes in order.
+    if (!resending_ && (sent_ > 0 || now < retry_at_)) return nullptr;
+    resending_ = true;
+    for (auto& flight : flights_) {
+      if (flight.state != State::again) continue;
+      set_state(flight, State::sent);
+      flight.id = id;
+      return &flight;
+    }
+  }
+  resending_ = false;
+  if (waiting_ == 0) return nullptr;
+  const std::size_t busy = sent_ + undurable_;
+  // Which generation the target is in is known from its first answer only; before it no token can be foreseen.
+  if (busy >= (generation_ ? limits.in_flight : 1)) return nullptr;
+  Flight& flight = flights_[flights_.size() - waiting_];
+  if (limits.one_range_at_a_time && busy > 0 && flight.piece.kind == ApplyKind::range) return nullptr;
+  flight.session = session;
+  flight.expected = token_;
+  flight.result = MarkToken{generation_.value_or(token_ ? token_->target_generation : Generation{}), session,
+                            (token_ ? token_->number : 0) + 1};
+  token_ = flight.result;
+  flight.id = id;
+  set_state(flight, State::sent);
+  return &flight;
+}
+
+std::uint64_t Lane::halt() {
+  halted_ = true;
+  std::uint64_t credit = 0;
+  for (; waiting_ > 0; --waiting_) {
+    credit += flights_.back().piece.credit;
+    flights_.pop_back();
+  }
+  return credit;
+}
+
+std::uint64_t Lane::clear() {
+  std::uint64_t credit = 0;
+  for (const auto& flight : flights_) credit += flight.piece.credit;
+  flights_.clear();
+  waiting_ = sent_ = again_ = undurable_ = 0;
+  blocked_ = halted_ = resending_ = false;
+  reset_future();
+  return credit;
+}
+
+std::size_t Lane::find(std::uint64_t id) const {
+  for (std::size_t i = 0; i < flights_.size(); ++i) {
+    if (flights_[i].state == State::waiting) break;
+    if (flights_[i].id == id && flights_[i].state == State::sent) return i;
+  }
+  return flights_.size();
+}
+
+const Flight* Lane::find_flight(std::uint64_t id) const {
+  for (const auto& flight : flights_) {
+    if (flight.id == id) return &flight;
+  }
+  return nullptr;
+}
+
+void Lane::settle() {
+  while (!flights_.empty() && flights_.front().state == State::applied) {
+    Flight& flight = flights_.front();
+    if (flight.mark) mark_ = flight.mark;
+    done_.push_back(std::move(flight));
+    flights_.pop_front();
+  }
+}
+
+void Lane::again(std::size_t index, MonoMicros now, Random& random) {
+  set_state(flights_[index], State::again);
+  if (again_ == 1 || resending_) retry_at_ = now + retry_.next(random);
+  resending_ = false;
+  if (!failing_since_) failing_since_ = now;
+}
+
+Lane::Verdict Lane::block(std::size_t index, Verdict verdict) {
+  set_state(flights_[index], State::again);
+  blocked_ = true;
+  resending_ = false;
+  return verdict;
+}
+
+Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer) {
+  Flight& flight = flights_[index];
+  flight.applied = answer.applied;
+  flight.skipped = answer.skipped;
+  flight.removed = answer.removed;
+  flight.conflicts = answer.conflicts;
+  flight.mark = answer.mark;
+  // One that was thought to have failed must have been applied: this one stands on it.
+  for (std::size_t i = 0; i < index; ++i) {
+    if (flights_[i].state == State::again) set_state(flights_[i], State::applied);
+  }
+  if (answer.mark) {
+    generation_ = answer.mark->token.target_generation;
+    if (flight.result == token_) token_ = answer.mark->token;
+    flight.result = answer.mark->token;
+  }
+  retry_.reset();
+  failing_since_.reset();
+  return Verdict::progress;
+}
+
+Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMicros now, Random& random) {
+  // Refused only because one before it has to be sent again.
+  for (std::size_t i = 0; i < index; ++i) {
+    if (flights_[i].state != State::again) continue;
+    set_state(flights_[index], State::again);
+    return Verdict::progress;
+  }
+  const auto is_result_of = [&](const Flight& flight) {
+    return answer.mark && answer.mark->token.session == flight.result.session && answer.mark->token.number == flight.result.number;
+  };
+  for (std::size_t j = 0; j < flights_.size() - waiting_; ++j) {
+    if (!is_result_of(flights_[j])) continue;
+    if (j < index) {
+      // It stands on one whose answer has not come yet.
+      again(index, now, random);
+      return Verdict::retry;
+    }
+    // The mark is ours: an earlier attempt had been applied although its answer never came.
+    for (std::size_t i = 0; i <= j; ++i) set_state(flights_[i], State::applied);
+    flights_[j].mark = answer.mark;
+    generation_ = answer.mark->token.target_generation;
+    retry_.reset();
+    failing_since_.reset();
+    settle();
+    return Verdict::progress;
+  }
+  const bool nothing_of_ours = answer.mark ? flights_.front().expected == answer.mark->token : !flights_.front().expected;
+  if (index > 0 && nothing_of_ours) {
+    again(index, now, random);
+    return Verdict::retry;
+  }
+  return block(index, Verdict::gap);
+}
+
+Lane::Verdict Lane::answer(std::uint64_t id, const Result<ApplyAnswer>& answer, MonoMicros now, Random& random) {
+  const std::size_t index = find(id);
+  if (index == flights_.size()) return Verdict::unknown;
+  if (!answer) {
+    last_failure_ = answer.error().text();
+    again(index, now, random);
+    return Verdict::retry;
+  }
+  if (answer->status != Status::ok) last_failure_ = std::string(name(answer->status)) + (answer->reason.empty() ? "" : ": " + answer->reason);
+  switch (answer->status) {
+    case Status::ok: {
+      const Verdict verdict = on_ok(index, *answer);
+      set_state(flights_[index], State::applied);
+      settle();
+      return verdict;
+    }
+    case Status::durability_not_met:
+      on_ok(index, *answer);
+      set_state(flights_[index], State::undurable);
+      return Verdict::undurable;
+    case Status::mark_gap: return on_gap(index, *answer, now, random);
+    case Status::moved:
+    case Status::ownership_changing:
+    case Status::migrating:
+    case Status::replica_sync_pending:
+    case Status::replica_write_rejected:
+    case Status::unavailable:
+    case Status::timed_out: again(index, now, random); return Verdict::retry;
+    case Status::item_too_large:
+    case Status::capacity_exceeded: return block(index, Verdict::refused);
+    case Status::would_lose: return block(index, Verdict::would_lose);
+    case Status::removal_limit: return block(index, Verdict::removal_limit);
+    case Status::term_superseded:
+    case Status::epoch_superseded: return block(index, Verdict::superseded);
+    case Status::source_changed: return block(index, Verdict::source_changed);
+    default: return block(index, Verdict::failed);
+  }
+}
+
+void Lane::keep_and_retry(const std::vector<std::string>& keys) {
+  for (auto& flight : flights_) {
+    if (flight.state != State::again) continue;
+    for (const auto& key : keys) {
+      if (std::find(flight.may_lose.begin(), flight.may_lose.end(), key) == flight.may_lose.end()) flight.may_lose.push_back(key);
+    }
+    break;
+  }
+  blocked_ = false;
+  retry_at_ = 0;
+}
+
+void Lane::durable_mark(const std::optional<Mark>& mark) {
+  if (!mark || !mark->low) return;
+  for (auto& flight : flights_) {
+    if (flight.state != State::undurable) continue;
+    const auto& reached = flight.piece.kind == ApplyKind::range ? std::optional(flight.piece.range->as_of) : flight.piece.last;
+    if (reached && !(reached->at <= mark->low->at)) break;
+    set_state(flight, State::applied);
+  }
+  settle();
+}
+
+}  // namespace zaris::follower

@@ -1,0 +1,214 @@
+// What becomes of one segment: where its marks go on, what is asked of the source, when it is put aside and taken up again.
+#include <algorithm>
+
+#include "cluster/base/assert.hpp"
+#include "cluster/placement/slot.hpp"
+#include "follower/link/link_core.hpp"
+
+namespace zaris::follower {
+
+std::vector<MarkDecision> LinkCore::decisions(const SegmentState& segment) const {
+  MarkQuestion question;
+  question.source = source();
+  question.history = segment.root.history;
+  question.site_epoch = config_.site_epoch;
+  question.accepted = row_.accepted.has_value();
+  question.accept_ahead = accept_ahead_;
+  question.rewind = segment.rewind && !segment.rewind_begun;
+  question.cursor_known = segment.cursor && segment.cursor->position.at != Position{};
+  if (segment.end_lineage || segment.end_floor) {
+    SourceView view;
+    // Known from the end of a stream: the head is not in it, so nobody is taken for being ahead of it.
+    view.head = Position{Generation{~std::uint32_t{0}}, Revision{~std::uint64_t{0}}};
+    if (segment.end_lineage) view.lineage = &*segment.end_lineage;
+    view.floor = segment.end_floor;
+    question.view = view;
+  }
+  std::vector<MarkDecision> out;
+  for (const auto& lane : lanes_of(segment)) {
+    MarkDecision decision = decide(lane.mark(), question);
+    if (segment.reopen && lane.mark() && lane.mark()->covers_something() && decision.plan != MarkPlan::open) {
+      decision = {MarkPlan::open, *segment.reopen, segment.why};
+    }
+    out.push_back(std::move(decision));
+  }
+  return out;
+}
+
+bool LinkCore::resume_segment(SegmentState& segment) {
+  const auto plan = decisions(segment);
+  for (const auto& decision : plan) {
+    if (decision.plan == MarkPlan::hold) {
+      hold("ahead_of_source", fmt::format("segment {}: {}", segment.id.value(), decision.why));
+      return false;
+    }
+    if (decision.plan == MarkPlan::start_over) {
+      again_later("source_reset_seen", decision.why);
+      return false;
+    }
+  }
+  segment.end_lineage.reset();
+  segment.end_floor.reset();
+  segment.reopen.reset();
+  segment.halted = false;
+  const bool open = std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::open; });
+  const bool walk = std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::walk; });
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    Lane& lane = lanes_[segment.first_lane + i];
+    if (plan[i].plan == MarkPlan::stream) {
+      lane.removals_left = 0;
+    } else {
+      lane.removals_left = segment.removal_accepted ? ~std::uint64_t{0}
+                                                    : removal_budget(target_->live_keys, std::max(source_segments_, target_segments_),
+                                                                     config_.max_removal_ratio, config_.max_removal_floor);
+    }
+  }
+  if (walk && !open && !segment.bootstrapping) {
+    segment.bootstrapping = true;
+    progress_.begin(segment.id, now_);
+    log(LogLine::Level::info, "bootstrap_resumed", fmt::format("segment {}: the bootstrap goes on where its marks are", segment.id.value()));
+  }
+  if (open) {
+    open_marks(segment, plan);
+  } else {
+    subscribe(segment);
+  }
+  return true;
+}
+
+void LinkCore::open_marks(SegmentState& segment, const std::vector<MarkDecision>& plan) {
+  const auto first = std::find_if(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::open; });
+  segment.stage = SegmentStage::opening;
+  segment.bootstrapping = true;
+  if (segment.rewind) segment.rewind_begun = true;
+  ++segment.bootstraps;
+  ++counted_.bootstraps_by_reason[static_cast<std::size_t>(first->reason)];
+  progress_.begin(segment.id, now_);
+  log(first->reason == BootstrapReason::new_segment ? LogLine::Level::info : LogLine::Level::warning, "bootstrap_begun",
+      fmt::format("segment {}: bootstrap, reason {}: {}", segment.id.value(), name(first->reason), first->why));
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (plan[i].plan != MarkPlan::open) continue;
+    Piece piece;
+    piece.kind = ApplyKind::open;
+    queue(segment.first_lane + i, std::move(piece));
+  }
+}
+
+void LinkCore::subscribe(SegmentState& segment) {
+  std::vector<LanePlace> places;
+  for (const auto& lane : lanes_of(segment)) {
+    ZARIS_ASSERT(lane.mark().has_value(), segment.id.value());
+    places.push_back({&*lane.mark(), lane.first_slot()});
+  }
+  auto request = subscribe_request(segment.id, segment.root.history, first_slot(segment.id, source_segments_), places);
+  segment.received = request.low;
+  segment.stage = SegmentStage::subscribing;
+  FeedConnection* feed = feed_of(segment);
+  if (feed == nullptr) return;
+  feed->subscribes.push_back(std::move(request));
+}
+
+void LinkCore::flush_subscribes() {
+  for (auto& feed : feeds_) {
+    if (feed->subscribes.empty() || !feed->reader) continue;
+    feed::Subscribe request;
+    request.segments = std::move(feed->subscribes);
+    feed->subscribes.clear();
+    feed->reader->subscribe(std::move(request));
+    feed->may_send = true;
+  }
+}
+
+void LinkCore::park(SegmentState& segment, bool halt, MonoMicros delay, std::string code, std::string why) {
+  if (halt) {
+    if (segment.stage == SegmentStage::streaming || segment.stage == SegmentStage::subscribing) {
+      if (FeedConnection* feed = feed_of(segment); feed != nullptr && feed->reader) {
+        feed->reader->unsubscribe(segment.id);
+        feed->may_send = true;
+      }
+    }
+    for (Lane& lane : lanes_of(segment)) grant(segment, lane.halt());
+  }
+  segment.stage = SegmentStage::parked;
+  segment.halted |= halt;
+  segment.retry_at = now_ + delay;
+  segment.code = std::move(code);
+  segment.why = std::move(why);
+  any_parked_ = true;
+}
+
+// The target will not take a record, or the operator's files are full: this segment waits, loudly; the others go on.
+void LinkCore::stop_segment(SegmentState& segment, std::string code, std::string why) {
+  const MonoMicros delay = segment.stopped_retry.next(random_);
+  log(LogLine::Level::error, "segment_stopped", fmt::format("segment {} stopped: {}: {}; {}; tried again in {} s", segment.id.value(), code, why,
+                                                            next_step(code), delay / 1'000'000));
+  segment.stopped = true;
+  park(segment, true, delay, std::move(code), std::move(why));
+}
+
+void LinkCore::resume_parked() {
+  if (!any_parked_ || stage_ != Stage::active) return;
+  any_parked_ = false;
+  for (auto& segment : segments_) {
+    if (segment.stage != SegmentStage::parked) continue;
+    if (segment.held_removal) continue;
+    any_parked_ = true;
+    if (now_ < segment.retry_at) continue;
+    bool ready = true;
+    for (const Lane& lane : lanes_of(segment)) ready &= segment.halted ? lane.quiet() : lane.idle();
+    if (!ready) continue;
+    for (Lane& lane : lanes_of(segment)) grant(segment, lane.clear());
+    if (!resume_segment(segment)) return;
+  }
+  flush_subscribes();
+}
+
+// What of the segment the target holds for certain, from the marks as last answered.
+void LinkCore::refresh_durable(SegmentState& segment) {
+  std::optional<NamedPosition> low, high;
+  bool in_stream = true;
+  for (const Lane& lane : lanes_of(segment)) {
+    const auto& mark = lane.mark();
+    in_stream &= mark && mark->phase == Phase::stream;
+    if (!mark || !mark->low) continue;
+    if (!low || mark->low->at < low->at) low = mark->low;
+    if (mark->high && (!high || high->at < mark->high->at)) high = mark->high;
+  }
+  segment.durable = low;
+  segment.high = high;
+  segment.in_stream = in_stream;
+}
+
+void LinkCore::bootstrap_done(SegmentState& segment) {
+  segment.bootstrapping = false;
+  segment.removal_accepted = false;
+  for (Lane& lane : lanes_of(segment)) lane.removals_left = 0;
+  progress_.done(segment.id);
+  log(LogLine::Level::info, "bootstrap_done", fmt::format("segment {}: bootstrap done at {}", segment.id.value(),
+                                                          segment.durable ? to_string(segment.durable->at) : "nothing"));
+  if (segment.rewind && segment.rewind_begun) {
+    segment.rewind = false;
+    const bool all = std::none_of(segments_.begin(), segments_.end(), [](const auto& s) { return s.rewind; });
+    if (all && row_.rewind) {
+      row_.rewind = false;
+      row_.rewind_to.reset();
+      row_dirty_ = true;
+      log(LogLine::Level::info, "rewind_done", "the operator's rewind is done: every segment was copied by ranges");
+    }
+  }
+}
+
+bool LinkCore::on_lineage(const SegmentState& segment, std::string& why) const {
+  for (const Lane& lane : lanes_of(segment)) {
+    for (const auto* position : {&lane.low(), &lane.high()}) {
+      if (!*position) continue;
+      auto verdict = segment.lineage.test(segment.root.history, **position, segment.head.value_or((*position)->at));
+      if (verdict.verdict == OnLineage::on) continue;
+      why = std::move(verdict.reason);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace zaris::follower

@@ -1,0 +1,547 @@
+// From nothing to running: identities first, data after. OpenLink → ReadMarks → Welcome → histories → cursors → marks.
+#include <algorithm>
+
+#include "cluster/base/assert.hpp"
+#include "cluster/placement/slot.hpp"
+#include "follower/link/link_core.hpp"
+
+namespace zaris::follower {
+namespace {
+
+constexpr MonoMicros hold_recheck_us = 5'000'000;     // what may heal by itself is looked at again
+constexpr MonoMicros drain_us = 10'000'000;           // how long answers of a session that is over are waited for
+constexpr MonoMicros good_while_us = 60'000'000;      // after it a reconnect starts over with the short waits
+
+}  // namespace
+
+std::unique_ptr<Link> Link::create(LinkConfig config, std::optional<cursor::LinkRow> row,
+                                   std::vector<std::pair<cursor::CursorKey, cursor::CursorRow>> cursors) {
+  return std::make_unique<LinkCore>(std::move(config), std::move(row), std::move(cursors));
+}
+
+LinkCore::LinkCore(LinkConfig config, std::optional<cursor::LinkRow> row,
+                   std::vector<std::pair<cursor::CursorKey, cursor::CursorRow>> cursors)
+    : config_(std::move(config)), name_(std::make_shared<const std::string>(config_.name)), random_(config_.seed) {
+  if (row) {
+    row_ = std::move(*row);
+    row_known_ = true;
+    paused_ = row_.paused;
+  }
+  row_.follower = config_.follower;
+  row_.scope = config_.scope.id();
+  row_.scope_text = config_.scope.text();
+  if (!row_known_ && config_.source_expected) row_.source_cluster = *config_.source_expected;
+  for (auto& [key, cursor] : cursors) {
+    if (key.link != config_.name) continue;
+    // Of another scope, or of clusters that an operator has left behind: never looked at again.
+    if (key.scope != row_.scope || key.source_cluster != row_.source_cluster || key.target_cluster != row_.target_cluster) continue;
+    loaded_.emplace(key.segment, cursor);
+  }
+}
+
+void LinkCore::start(MonoMicros now) {
+  now_ = started_ = last_commit_ = persisted_at_ = last_advance_ = now;
+  next_watch_ = now + config_.watchdog_us;
+  if (paused_) {
+    stage_ = Stage::waiting;
+    log(LogLine::Level::info, "link_paused", "paused: " + row_.paused_reason);
+    return;
+  }
+  begin();
+}
+
+// ---- one attempt -----------------------------------------------------------------------------------------------------
+
+void LinkCore::begin() {
+  for (auto& lane : lanes_) queue_bytes_ -= lane.clear();  // late answers of an earlier session are ignored
+  keeping_.clear();
+  kept_keys_.clear();
+  verify_id_ = checksum_id_ = 0;
+  verify_wanted_ = false;
+  const bool source_unknown = source() == ClusterId{};
+  if (source_unknown || (hold_ && hold_->code == "wrong_cluster")) return probe();
+  open_target();
+}
+
+// Which source is there? Asked on a connection of its own before the target hears of the link, at first contact and while
+// another one than expected answers.
+void LinkCore::probe() {
+  stage_ = Stage::probing;
+  feeds_.clear();
+  feeds_.push_back(std::make_unique<FeedConnection>(*this, control_id(), 0));
+  act(ConnectFeed{feeds_.back()->id});
+}
+
+void LinkCore::on_probe_welcome(FeedConnection& feed) {
+  welcome_ = feed.welcome;
+  if (!source_agrees(*feed.welcome)) return;
+  if (source() == ClusterId{}) {
+    row_.source_cluster = feed.welcome->cluster;
+    log(LogLine::Level::info, "source_learnt", "first contact: the source is cluster " + hex16(source().value()) + " (" + feed.welcome->cluster_name + ")");
+  }
+  disconnect();
+  open_target();
+}
+
+// Another source under this name, and nobody accepted it: held.
+bool LinkCore::source_agrees(const feed::Welcome& welcome) {
+  const ClusterId expected = config_.source_expected.value_or(source());
+  if (expected == ClusterId{} || welcome.cluster == expected) return true;
+  hold("wrong_cluster", fmt::format("the source that answers is cluster {}, this link replicates cluster {}", hex16(welcome.cluster.value()),
+                                    hex16(expected.value())));
+  return false;
+}
+
+void LinkCore::open_target() {
+  // The configuration names another source than the row: the row's must be given up by an operator's word.
+  if (config_.source_expected && row_known_ && source() != *config_.source_expected) {
+    return hold("wrong_cluster", fmt::format("the configuration names source cluster {}, this link has replicated cluster {}",
+                                             hex16(config_.source_expected->value()), hex16(source().value())));
+  }
+  stage_ = Stage::opening;
+  session_ = SessionId{random_.next()};
+  request_ = control_id();
+  const bool source_accepted = row_.accepted && row_.accepted->first == source();
+  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term,
+                      config_.adopt_scope_with_data || source_accepted});
+}
+
+void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) {
+  now_ = now;
+  if (stage_ != Stage::opening || id != request_) return;
+  const std::string why = answer ? std::string(name(status)) : answer.error().what;
+  switch (status) {
+    case Status::ok: break;
+    case Status::scope_mismatch: return hold("scope_mismatch", why);
+    case Status::conflict: return hold("scope_holds_data", why);
+    case Status::term_superseded: return hold("term_superseded", why);
+    case Status::epoch_superseded: return hold("epoch_superseded", why);
+    case Status::source_changed: return hold("source_changed", why);
+    case Status::unauthorized: return hold("unauthorised", why);
+    case Status::target_changed: return hold("target_changed", why);
+    default: return again_later("target_unavailable", std::string(name(status)) + ": " + why);
+  }
+  if (!answer) return again_later("target_unreachable", answer.error().text());
+  if (!valid_segment_count(answer->segments)) return again_later("target_malformed", fmt::format("the target says that it has {} segments", answer->segments));
+  target_ = std::move(*answer);
+  if (row_.target_cluster == ClusterId{}) {
+    row_.target_cluster = target_->cluster;
+  } else if (row_.target_cluster != target_->cluster) {
+    return hold("target_changed", fmt::format("the target that answers is cluster {}, this link has written to cluster {}",
+                                              hex16(target_->cluster.value()), hex16(row_.target_cluster.value())));
+  }
+  stage_ = Stage::reading;
+  request_ = control_id();
+  act(ReadMarksRequest{request_, config_.name, config_.scope.id()});
+}
+
+void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros now) {
+  now_ = now;
+  if (verify_id_ != 0 && id == verify_id_) {
+    verify_id_ = 0;
+    if (answer && stage_ == Stage::active) verify_marks(*answer);
+    return;
+  }
+  if (stage_ != Stage::reading || id != request_) return;
+  if (!answer) return again_later("target_unreachable", answer.error().text());
+  marks_ = std::move(*answer);
+  connect_feeds();
+}
+
+void LinkCore::connect_feeds() {
+  stage_ = Stage::connecting;
+  feeds_.clear();
+  for (std::size_t i = 0; i < std::max<std::uint32_t>(config_.connections, 1); ++i) {
+    feeds_.push_back(std::make_unique<FeedConnection>(*this, control_id(), i));
+    act(ConnectFeed{feeds_.back()->id});
+  }
+}
+
+void LinkCore::on_feed_connected(std::uint64_t connection, MonoMicros now) {
+  now_ = now;
+  FeedConnection* feed = find_feed(connection);
+  if (feed == nullptr || feed->reader) return;
+  feed::Hello hello;
+  hello.follower = config_.follower;
+  hello.link = config_.name;
+  // While another source than the expected one answers, it is asked who it is.
+  if (stage_ != Stage::probing && source() != ClusterId{}) hello.source_expected = source();
+  hello.target = row_.target_cluster;
+  hello.scope = config_.scope;
+  hello.site_epoch = config_.site_epoch;
+  if (target_) hello.generation_seen = target_->generation_seen;
+  feed::ReaderOptions options;
+  options.credit_bytes = std::min(config_.credit_bytes, config_.queue_bytes) / std::max<std::size_t>(feeds_.size(), 1);
+  feed->reader = feed::ReaderSession::create(std::move(hello), options, *feed);
+  feed->reader->start(now);
+  feed->may_send = true;
+}
+
+void LinkCore::on_welcome(FeedConnection& feed) {
+  if (stage_ == Stage::probing) return on_probe_welcome(feed);
+  if (stage_ != Stage::connecting) return;
+  welcome_ = feed.welcome;
+  if (!source_agrees(*feed.welcome)) return;
+  for (const auto& other : feeds_) {
+    if (!other->welcome) return;
+    if (other->welcome->roots != feed.welcome->roots) return again_later("source_changing", "two connections see different histories of the source");
+  }
+  activate();
+}
+
+void LinkCore::activate() {
+  const feed::Welcome& welcome = *welcome_;
+  build_segments(welcome.segments, target_->segments);
+  for (auto& segment : segments_) segment.root = welcome.roots[segment.id.value()];
+  if (!row_known_ || row_.source_segments != welcome.segments) {
+    row_.source_segments = welcome.segments;
+    row_known_ = row_dirty_ = true;
+  }
+  take_marks();
+  if (!histories_agree()) return;
+  compare_cursors();
+
+  // Everything that can be said before anything is changed.
+  bool bootstrap = false;
+  for (const auto& segment : segments_) {
+    for (const auto& decision : decisions(segment)) bootstrap |= decision.plan == MarkPlan::open || decision.plan == MarkPlan::walk;
+  }
+  if (bootstrap) {
+    if (const auto why = too_small(welcome, *target_)) return hold("target_too_small", *why);
+  }
+  stage_ = Stage::active;
+  active_since_ = last_mark_proof_ = now_;
+  next_mark_check_ = now_ + config_.mark_check_us;
+  next_watch_ = now_ + config_.watchdog_us;
+  for (auto& segment : segments_) {
+    segment.strikes = 0;
+    segment.heard = false;
+    if (segment.held_removal && !segment.removal_accepted) {
+      segment.stage = SegmentStage::parked;
+      continue;
+    }
+    if (!resume_segment(segment)) return;
+  }
+  flush_subscribes();
+}
+
+void LinkCore::build_segments(std::uint32_t source_segments, std::uint32_t target_segments) {
+  if (source_segments_ == source_segments && target_segments_ == target_segments && !segments_.empty()) return;
+  source_segments_ = source_segments;
+  target_segments_ = target_segments;
+  segments_.clear();
+  lanes_.clear();
+  lane_segment_.clear();
+  for (std::uint32_t s = 0; s < source_segments; ++s) {
+    SegmentState segment{SegmentId{static_cast<std::uint16_t>(s)}};
+    segment.first_lane = lanes_.size();
+    const Slot first = first_slot(segment.id, source_segments);
+    const std::uint16_t last = static_cast<std::uint16_t>(first.value() + slots_per_segment(source_segments) - 1);
+    const std::uint16_t low = segment_of(first, target_segments).value(), high = segment_of(Slot{last}, target_segments).value();
+    for (std::uint32_t t = low; t <= high; ++t) {
+      const SegmentId target{static_cast<std::uint16_t>(t)};
+      lanes_.emplace_back(segment.id, target, std::max(first, first_slot(target, target_segments)));
+      lane_segment_.push_back(s);
+    }
+    segment.lane_count = lanes_.size() - segment.first_lane;
+    segment.rewind = row_.rewind;
+    segment.echoes.set_since(started_);
+    if (const auto at = loaded_.find(segment.id); at != loaded_.end()) {
+      segment.cursor = at->second;
+      segment.records_applied = at->second.records_applied;
+      segment.bytes_applied = at->second.bytes_applied;
+      segment.bootstraps = at->second.bootstraps;
+      segment.source_time_us = at->second.source_time_us;
+      // Nothing has been confirmed in this process' life; the data are as old as the cursor at least.
+      if (at->second.persisted_us != 0 && wall_ > at->second.persisted_us) {
+        segment.echoes.set_since(std::min(started_, wall_mono_ - static_cast<MonoMicros>(wall_ - at->second.persisted_us)));
+      }
+    }
+    segments_.push_back(std::move(segment));
+  }
+}
+
+void LinkCore::take_marks() {
+  for (auto& lane : lanes_) lane.read_mark(std::nullopt);
+  for (auto& [target, row] : marks_->marks) {
+    auto& [key, mark] = row;
+    if (key.source_segment.value() >= segments_.size()) continue;
+    for (Lane& lane : lanes_of(segments_[key.source_segment.value()])) {
+      if (lane.target() == target) lane.read_mark(mark);
+    }
+  }
+  for (auto& segment : segments_) {
+    const auto before = segment.durable;
+    refresh_durable(segment);
+    std::optional<Position> low;
+    if (segment.durable) low = segment.durable->at;
+    if (before && (!low || *low < before->at)) segment.echoes.went_back(low);
+    segment.echoes.durable(low, segment.in_stream);
+  }
+}
+
+bool LinkCore::histories_agree() {
+  std::size_t reset = 0;
+  std::string example;
+  std::vector<std::optional<Mark>> marks;
+  for (auto& segment : segments_) {
+    marks.clear();
+    for (const auto& lane : lanes_of(segment)) marks.push_back(lane.mark());
+    // Marks of target segments that this segment does not touch (another segment count before) speak of its history too.
+    for (const auto& [target, row] : marks_->marks) {
+      if (row.first.source_segment == segment.id && marks_->marks.size() > lanes_.size()) marks.push_back(row.second);
+    }
+    const auto accepted = segment.id.value() < row_.accepted_histories.size() && row_.accepted && row_.accepted->first == source() &&
+                          row_.accepted_histories[segment.id.value()] == segment.root.history;
+    std::optional<HistoryId> cursor;
+    if (segment.cursor && segment.cursor->history != HistoryId{}) cursor = segment.cursor->history;
+    if (compare_histories(source(), segment.root, marks, cursor, accepted) != HistoryVerdict::source_reset) continue;
+    if (++reset == 1) {
+      HistoryId ours = cursor.value_or(HistoryId{});
+      for (const auto& mark : marks) {
+        if (mark && mark->history != segment.root.history) ours = mark->history;
+      }
+      example = fmt::format("segment {} was of history {}, the source's is {} now (generation {})", segment.id.value(), hex16(ours.value()),
+                            hex16(segment.root.history.value()), segment.root.generation.value());
+    }
+  }
+  if (reset == 0) return true;
+  const std::string text = fmt::format("the source lost its data: {} of {} segments have another history ({})", reset, segments_.size(), example);
+  hold("source_reset", text);
+  if (config_.accept_source_reset && std::find(words_.begin(), words_.end(), Word::accept_source) == words_.end()) {
+    log(LogLine::Level::warning, "source_reset_accepted", "on_source_reset is accept: the target becomes what the source is");
+    accept_roots();
+    say(Word::accept_source);
+  }
+  return false;
+}
+
+void LinkCore::compare_cursors() {
+  for (auto& segment : segments_) {
+    bool any_mark = false;
+    for (const auto& lane : lanes_of(segment)) any_mark |= lane.mark().has_value();
+    if (segment.cursor && segment.cursor->history != segment.root.history) {
+      // Of a history that an operator gave up (another one would have been held).
+      segment.cursor.reset();
+      note_dirty(segment);
+    }
+    std::optional<Position> cursor, low;
+    if (segment.cursor && segment.cursor->position.at != Position{}) cursor = segment.cursor->position.at;
+    if (segment.durable) low = segment.durable->at;
+    const std::string low_text = low ? to_string(*low) : "nothing";
+    switch (compare_cursor(cursor, low, any_mark)) {
+      case CursorVerdict::none:
+        if (low) note_dirty(segment);
+        break;
+      case CursorVerdict::agrees: break;
+      case CursorVerdict::above:
+      case CursorVerdict::mark_gone:
+        ++counted_.target_rollbacks;
+        ++counted_.mark_behind_cursor;
+        log(LogLine::Level::warning, "target_rollback", fmt::format("segment {}: the target holds {}, the cursor says {}: the target lost what came between; the mark counts",
+                                                                    segment.id.value(), low_text, to_string(*cursor)));
+        segment.echoes.went_back(low);
+        note_dirty(segment);
+        break;
+      case CursorVerdict::below:
+        ++counted_.mark_ahead_of_cursor;
+        log(LogLine::Level::info, "cursor_behind_mark", fmt::format("segment {}: the target holds {}, the cursor says {}: the mark counts",
+                                                                    segment.id.value(), low_text, to_string(*cursor)));
+        note_dirty(segment);
+        break;
+    }
+  }
+}
+
+// ---- taking down -------------------------------------------------------------------------------------------------------
+
+void LinkCore::disconnect() {
+  for (auto& feed : feeds_) {
+    if (feed->may_send && feed->reader && !feed->reader->ended()) act(SendFeed{feed->id});
+    act(CloseFeed{feed->id});
+  }
+  feeds_.clear();
+}
+
+void LinkCore::again_later(std::string code, std::string text) {
+  if (in_reader_) {
+    if (!deferred_) deferred_ = Error{std::move(code), std::move(text), {}};
+    return;
+  }
+  if (stage_ == Stage::stopping || stage_ == Stage::stopped) return;
+  if (active_since_ && now_ - *active_since_ >= good_while_us) backoff_.reset();
+  active_since_.reset();
+  disconnect();
+  for (auto& lane : lanes_) queue_bytes_ -= lane.halt();
+  for (auto& segment : segments_) {
+    segment.stage = SegmentStage::detached;
+    segment.reopen.reset();
+    segment.end_lineage.reset();
+    segment.end_floor.reset();
+  }
+  any_parked_ = false;
+  stage_ = Stage::waiting;
+  ++counted_.reconnects;
+  waiting_code_ = std::move(code);
+  waiting_text_ = std::move(text);
+  begin_at_ = now_ + (hold_ ? hold_recheck_us : backoff_.next(random_));
+  give_up_at_ = now_ + drain_us;
+  if (paused_) {
+    log(LogLine::Level::info, "link_paused", "paused: " + row_.paused_reason);
+  } else {
+    log(LogLine::Level::warning, waiting_code_, fmt::format("{}; tried again in {} ms", waiting_text_, (begin_at_ - now_) / 1000));
+  }
+}
+
+void LinkCore::hold(std::string code, std::string text) {
+  if (in_reader_) {
+    deferred_ = Error{std::move(code), std::move(text), {}};
+    deferred_hold_ = true;
+    return;
+  }
+  if (!hold_ || hold_->code != code) log(LogLine::Level::error, code, "held: " + text + "; " + std::string(next_step(code)));
+  hold_ = Hold{code, text};
+  again_later(std::move(code), std::move(text));
+}
+
+void LinkCore::clear_hold() {
+  if (!hold_) return;
+  log(LogLine::Level::info, "link_released", "no longer held: " + hold_->code);
+  hold_.reset();
+}
+
+// ---- an operator's words -------------------------------------------------------------------------------------------------
+
+void LinkCore::say(Word word) {
+  words_.push_back(word);
+  row_dirty_ = true;
+  maybe_commit(true);
+}
+
+Result<void> LinkCore::pause(std::string reason, MonoMicros now) {
+  now_ = now;
+  if (stage_ == Stage::stopping || stage_ == Stage::stopped) return failure("link_stopping", "the follower is going away");
+  row_.paused = true;
+  row_.paused_reason = std::move(reason);
+  log(LogLine::Level::info, "link_pause", "pause asked for: " + row_.paused_reason);
+  say(Word::pause);
+  return {};
+}
+
+Result<void> LinkCore::resume(MonoMicros now) {
+  now_ = now;
+  if (stage_ == Stage::stopping || stage_ == Stage::stopped) return failure("link_stopping", "the follower is going away");
+  if (!row_.paused && !paused_) return failure("link_not_paused", "link " + config_.name + " is not paused");
+  row_.paused = false;
+  row_.paused_reason.clear();
+  log(LogLine::Level::info, "link_resume", "resume asked for");
+  say(Word::resume);
+  return {};
+}
+
+// Positions of clusters that an operator has left behind.
+void LinkCore::forget_cursors() {
+  for (const auto& [segment, cursor] : loaded_) {
+    if (segment.value() >= segments_.size()) removed_.push_back(cursor_key(segment));
+  }
+  loaded_.clear();
+  for (auto& segment : segments_) {
+    if (segment.cursor) removed_.push_back(cursor_key(segment.id));
+    segment.cursor.reset();
+    segment.dirty = false;
+    segment.echoes.went_back(std::nullopt);
+  }
+}
+
+// The roots that the source showed last are taken for the history to follow.
+void LinkCore::accept_roots() {
+  if (welcome_->cluster != source()) {
+    forget_cursors();
+    row_.source_cluster = welcome_->cluster;
+  }
+  row_.accepted = {welcome_->cluster, welcome_->roots.empty() ? HistoryId{} : welcome_->roots.front().history};
+  row_.accepted_histories.clear();
+  for (const auto& root : welcome_->roots) row_.accepted_histories.push_back(root.history);
+}
+
+Result<void> LinkCore::accept_source(MonoMicros now) {
+  now_ = now;
+  const bool fits = hold_ && (hold_->code == "source_reset" || hold_->code == "wrong_cluster" || hold_->code == "ahead_of_source" ||
+                              hold_->code == "source_changed");
+  if (!fits) return failure("nothing_to_accept", "link " + config_.name + " is not held because of its source", "zaris link show " + config_.name);
+  if (hold_->code == "ahead_of_source") {
+    accept_ahead_ = true;
+  } else {
+    if (!welcome_) return failure("source_unknown", "the source has not been reached yet", "try again when it can be reached");
+    if (config_.source_expected && welcome_->cluster != *config_.source_expected) {
+      return failure("wrong_cluster", fmt::format("the configuration names source cluster {}, cluster {} answers", hex16(config_.source_expected->value()),
+                                                  hex16(welcome_->cluster.value())),
+                     "change links[].source.cluster_id first");
+    }
+    accept_roots();
+  }
+  removal_held_ = false;
+  for (auto& segment : segments_) segment.held_removal = false;
+  log(LogLine::Level::warning, "accept_source", fmt::format("an operator accepted the source ({}): {}", hold_->code, hold_->text));
+  say(Word::accept_source);
+  return {};
+}
+
+Result<void> LinkCore::accept_target(MonoMicros now) {
+  now_ = now;
+  if (!hold_ || hold_->code != "target_changed" || !target_)
+    return failure("nothing_to_accept", "link " + config_.name + " is not held because of its target", "zaris link show " + config_.name);
+  log(LogLine::Level::warning, "accept_target", fmt::format("an operator accepted target cluster {} in place of {}", hex16(target_->cluster.value()),
+                                                            hex16(row_.target_cluster.value())));
+  forget_cursors();
+  row_.target_cluster = target_->cluster;
+  say(Word::accept_target);
+  return {};
+}
+
+Result<void> LinkCore::accept_removal(MonoMicros now) {
+  now_ = now;
+  if (!removal_held_) return failure("nothing_to_accept", "link " + config_.name + " is not held because of a large removal", "zaris link show " + config_.name);
+  log(LogLine::Level::warning, "accept_removal", "an operator accepted the large removal, this once");
+  removal_held_ = false;
+  for (auto& segment : segments_) {
+    if (!segment.held_removal) continue;
+    segment.held_removal = false;
+    segment.removal_accepted = true;
+    segment.retry_at = now;
+    any_parked_ = true;
+  }
+  return {};
+}
+
+// Persisted: now it counts.
+void LinkCore::carry_out(Word word) {
+  if (stage_ == Stage::stopping || stage_ == Stage::stopped) return;
+  switch (word) {
+    case Word::pause:
+      if (paused_ || !row_.paused) return;
+      paused_ = true;
+      again_later("paused", row_.paused_reason);
+      return;
+    case Word::resume:
+      if (!paused_ || row_.paused) return;
+      paused_ = false;
+      backoff_.reset();
+      begin_at_ = now_;
+      stage_ = Stage::waiting;
+      return;
+    case Word::accept_source:
+      for (auto& segment : segments_) segment.echoes.went_back(std::nullopt);
+      clear_hold();
+      again_later("source_accepted", "an operator accepted the source");
+      begin_at_ = now_;
+      return;
+    case Word::accept_target:
+      clear_hold();
+      again_later("target_accepted", "an operator accepted the target");
+      begin_at_ = now_;
+      return;
+  }
+}
+
+}  // namespace zaris::follower

@@ -1,0 +1,172 @@
+// What an operator sees.
+#include <algorithm>
+#include <array>
+
+#include "follower/link/link_core.hpp"
+
+namespace zaris::follower {
+
+std::string_view name(LinkState state) {
+  switch (state) {
+    case LinkState::running: return "running";
+    case LinkState::bootstrap: return "bootstrap";
+    case LinkState::repair: return "repair";
+    case LinkState::held: return "held";
+    case LinkState::paused: return "paused";
+    case LinkState::backoff: return "backoff";
+    case LinkState::failed: return "failed";
+    case LinkState::stuck: return "stuck";
+  }
+  return "unknown";
+}
+
+std::string_view name(BootstrapReason reason) {
+  switch (reason) {
+    case BootstrapReason::new_segment: return "new";
+    case BootstrapReason::below_floor: return "below_floor";
+    case BootstrapReason::unknown_lineage: return "unknown_lineage";
+    case BootstrapReason::horizon: return "horizon";
+    case BootstrapReason::target_lost: return "target_lost";
+    case BootstrapReason::rewind: return "rewind";
+    case BootstrapReason::accepted: return "accepted";
+    case BootstrapReason::scope: return "scope";
+  }
+  return "unknown";
+}
+
+std::string_view next_step(std::string_view code) {
+  struct Row {
+    std::string_view code, step;
+  };
+  static constexpr std::array rows{
+      Row{"source_reset", "compare the live keys of both ends (zaris link show); then zaris link accept-source, or refill the source from here with zaris replay"},
+      Row{"wrong_cluster", "point the link at the right source, or give the old one up with zaris link accept-source"},
+      Row{"source_changed", "point the link at the right source, or give the old one up with zaris link accept-source"},
+      Row{"target_changed", "point the link at the right target, or give the old one up with zaris link accept-target"},
+      Row{"target_too_small", "raise the target's limits or its memory to the source's; looked at again every 5 s"},
+      Row{"large_removal", "look at what the source has lost; then zaris link accept-removal"},
+      Row{"ahead_of_source", "the source has lost acknowledged changes or is an old copy: bring the newer one back, or zaris link accept-source"},
+      Row{"scope_mismatch", "another link of the target has an overlapping scope, or the certificate does not grant this one: change scope or grant"},
+      Row{"scope_holds_data", "the target holds keys of this scope that no link brought: start the link with adopt (--yes) to let the source replace them"},
+      Row{"scope_revoked", "the source no longer grants this scope to this certificate"},
+      Row{"unauthorised", "check the follower's certificates against the access tables of source and target"},
+      Row{"term_superseded", "another follower runs this link; stop one of them"},
+      Row{"epoch_superseded", "this region has become the active side of the scope; the link must not write here"},
+      Row{"source_standby", "the source follows another region now: point the link at that one"},
+      Row{"version_unsupported", "bring both ends to versions that speak to each other"},
+      Row{"item_too_large", "raise limits.key or limits.value of the target; it goes on by itself then"},
+      Row{"capacity_exceeded", "raise memory.max_bytes of the target or free memory there; it goes on by itself then"},
+      Row{"conflict_log_full", "make room for the conflict log (links[].conflict_bytes); it goes on by itself then"},
+      Row{"apply_refused", "see the target's log; it is tried again by itself"},
+      Row{"stuck", "look at the source's gateway: it lists heads that its stream does not deliver"},
+      Row{"cursor_disk_full", "make room under cursor.path; applying goes on meanwhile"},
+      Row{"paused", "zaris link resume"},
+  };
+  for (const auto& row : rows) {
+    if (row.code == code) return row.step;
+  }
+  return "";
+}
+
+LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
+  LinkStatus out = counted_;
+  out.name = config_.name;
+  if (row_.source_cluster != ClusterId{}) out.source = row_.source_cluster;
+  if (row_.target_cluster != ClusterId{}) out.target = row_.target_cluster;
+  out.scope = row_.scope;
+  out.queue_bytes = queue_bytes_;
+  out.closed_time_us = closed_applied_us_;
+  out.cursor_commits = commits_;
+  out.cursor_commit_failures = commit_failures_;
+  if (any_dirty_ || committing_ || !commit_failure_.empty()) out.cursor_age_seconds = static_cast<double>(std::max<MonoMicros>(now - persisted_at_, 0)) / 1e6;
+  if (welcome_ && (welcome_->live_keys != 0 || config_.scope.full())) out.source_live_keys = welcome_->live_keys;
+  if (target_) out.target_live_keys = target_->live_keys;
+
+  MonoMicros oldest = segments_.empty() ? started_ : now;
+  bool caught_up = stage_ == Stage::active && !segments_.empty();
+  std::string stopped_code, stopped_why;
+  for (const auto& segment : segments_) {
+    oldest = std::min(oldest, segment.echoes.confirmed_sent());
+    SegmentPhase phase = segment.in_stream ? SegmentPhase::stream : SegmentPhase::bootstrap;
+    if (segment.stopped || segment.held_removal) phase = SegmentPhase::stopped;
+    switch (phase) {
+      case SegmentPhase::bootstrap: ++out.segments_bootstrap; break;
+      case SegmentPhase::stream: ++out.segments_stream; break;
+      case SegmentPhase::repair: ++out.segments_repair; break;
+      case SegmentPhase::stopped: ++out.segments_stopped; break;
+    }
+    if (segment.stopped && stopped_code.empty()) {
+      stopped_code = segment.code.empty() ? "retrying" : segment.code;
+      stopped_why = fmt::format("segment {}: {}", segment.id.value(), segment.why);
+    }
+    std::uint64_t backlog = 0;
+    if (segment.head) {
+      const std::uint64_t held = segment.durable ? segment.durable->at.revision.value() : 0;
+      if (segment.head->revision.value() > held) backlog = segment.head->revision.value() - held;
+    }
+    out.backlog_revisions += backlog;
+    out.backlog_revisions_worst = std::max(out.backlog_revisions_worst, backlog);
+    out.backlog_bytes += segment.bytes_behind;
+    if (caught_up) {
+      const FeedConnection* feed = feeds_.empty() ? nullptr : feeds_[segment.id.value() % feeds_.size()].get();
+      caught_up = feed != nullptr && feed->ponged && segment.stage == SegmentStage::streaming && segment.in_stream && segment.durable &&
+                  segment.durable == segment.high && segment.echoes.holds_all() && segment.echoes.newest_echo() >= feed->last_pong;
+    }
+    if (!with_segments) continue;
+    SegmentStatus row;
+    row.id = segment.id;
+    row.phase = phase;
+    if (segment.received) row.received = segment.received->at;
+    if (segment.durable) row.position = segment.durable->at;
+    if (segment.high) row.high = segment.high->at;
+    row.head = segment.head;
+    row.floor = segment.floor;
+    if (segment.cursor && segment.cursor->position.at != Position{}) row.cursor = segment.cursor->position.at;
+    if (phase == SegmentPhase::stopped) row.stopped_reason = segment.held_removal ? "large_removal: " + segment.why : segment.code + ": " + segment.why;
+    out.segments.push_back(std::move(row));
+  }
+  out.backlog_bytes += queue_bytes_;
+  out.segments_total = segments_.size();
+  out.caught_up = caught_up;
+  out.staleness_seconds = static_cast<double>(std::max<MonoMicros>(now - oldest, 0)) / 1e6;
+  out.bootstrap_segments_done = progress_.segments_done();
+  out.bootstrap_segments_total = progress_.segments_total();
+  out.bootstrap_records = progress_.records_done();
+  out.bootstrap_eta_seconds = progress_.eta_seconds(now, welcome_ ? welcome_->live_keys : 0, source_segments_);
+
+  const auto say = [&out](LinkState state, std::string_view code, const std::string& text) {
+    out.state = state;
+    out.reason = text.empty() ? std::string(code) : fmt::format("{}: {}", code, text);
+    out.next_step = next_step(code);
+  };
+  const Lane* failing = nullptr;
+  for (const auto& lane : lanes_) {
+    if (lane.failing_since() && now - *lane.failing_since() > 1'000'000) failing = &lane;
+  }
+  if (paused_) {
+    say(LinkState::paused, "paused", row_.paused_reason);
+  } else if (hold_) {
+    say(LinkState::held, hold_->code, hold_->text);
+  } else if (removal_held_) {
+    say(LinkState::held, "large_removal", fmt::format("{} segments wait for a word", out.segments_stopped));
+  } else if (stuck_) {
+    say(LinkState::stuck, "stuck", waiting_text_);
+  } else if (stage_ != Stage::active) {
+    say(LinkState::backoff, waiting_code_, waiting_text_);
+  } else if (failing != nullptr) {
+    say(LinkState::backoff, "target_unavailable", failing->last_failure());
+  } else if (!stopped_code.empty()) {
+    say(LinkState::failed, stopped_code, stopped_why);
+  } else if (out.segments_bootstrap > 0) {
+    out.state = LinkState::bootstrap;
+  } else {
+    out.state = LinkState::running;
+  }
+  if (!commit_failure_.empty() && out.reason.empty()) {
+    out.reason = commit_failure_;
+    out.next_step = next_step(commit_failure_);
+  }
+  return out;
+}
+
+}  // namespace zaris::follower

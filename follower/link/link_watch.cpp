@@ -1,0 +1,190 @@
+// Time passes: what is due is done. And the checks that do not depend on the stream: mark tokens once a second, the
+// watchdog's own look at the source's heads.
+#include <algorithm>
+
+#include "follower/link/link_core.hpp"
+
+namespace zaris::follower {
+namespace {
+
+constexpr MonoMicros proof_us = 5'000'000;       // without a quiet moment for a checksum: the marks themselves are read
+constexpr MonoMicros verify_again_us = 200'000;
+constexpr int strikes_max = 3;
+
+}  // namespace
+
+void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
+  now_ = now;
+  wall_ = wall;
+  wall_mono_ = now;
+  switch (stage_) {
+    case Stage::idle:
+    case Stage::stopped: return;
+    case Stage::waiting: {
+      maybe_commit(!words_.empty());
+      // An operator's word counts once it is persisted: nothing is begun while one is on its way.
+      const bool word_pending = !words_.empty() || (committing_ && !committing_->words.empty());
+      if (paused_ || word_pending || now < begin_at_) return;
+      if (anything_in_flight() && now < give_up_at_) return;
+      return begin();
+    }
+    case Stage::stopping: return finish_stop();
+    default: break;
+  }
+  for (std::size_t i = 0; i < feeds_.size(); ++i) {
+    FeedConnection& feed = *feeds_[i];
+    if (!feed.reader) continue;
+    feed.reader->on_tick(now);
+    feed.may_send = true;
+    const Stage before = stage_;
+    check_reader(feed);
+    if (stage_ != before || i >= feeds_.size()) break;  // it is over; the others are gone as well
+  }
+  if (stage_ == Stage::active) {
+    retry_lanes();
+    resume_parked();
+  }
+  if (stage_ == Stage::active) {
+    advance_lagging();
+    update_closed_time();
+    check_marks();
+    watch();
+    if (accept_ahead_ && active_since_ && now - *active_since_ > 60'000'000) accept_ahead_ = false;
+  }
+  maybe_commit(!words_.empty());
+}
+
+// ---- mark tokens -----------------------------------------------------------------------------------------------------------------
+
+void LinkCore::check_marks() {
+  if (stage_ != Stage::active) return;
+  if (verify_wanted_ && verify_id_ == 0 && now_ >= verify_at_) {
+    verify_wanted_ = false;
+    verify_id_ = control_id();
+    verify_sent_mark_ = applies_sent_;
+    act(ReadMarksRequest{verify_id_, config_.name, config_.scope.id()});
+    return;
+  }
+  if (now_ < next_mark_check_ || checksum_id_ != 0 || verify_id_ != 0) return;
+  next_mark_check_ = now_ + config_.mark_check_us;
+  if (anything_in_flight()) {
+    // A busy link: MarkGap finds what happens to the segments that move; the others are looked at now and then.
+    if (now_ - last_mark_proof_ >= proof_us && !verify_wanted_) {
+      verify_wanted_ = true;
+      verify_at_ = now_;
+    }
+    return;
+  }
+  std::vector<MarkChecksumRow> rows;
+  rows.reserve(lanes_.size());
+  for (const auto& lane : lanes_) {
+    if (lane.mark()) rows.push_back({lane.source(), lane.target(), lane.mark()->token});
+  }
+  checksum_expected_ = mark_checksum(rows);
+  checksum_sent_mark_ = applies_sent_;
+  checksum_id_ = control_id();
+  act(MarkChecksumRequest{checksum_id_, config_.name, config_.scope.id()});
+}
+
+void LinkCore::on_mark_checksum(std::uint64_t id, Result<std::uint64_t> answer, MonoMicros now) {
+  now_ = now;
+  if (id != checksum_id_ || checksum_id_ == 0) return;
+  checksum_id_ = 0;
+  if (stage_ != Stage::active) return;
+  if (!answer) {
+    if (!anything_in_flight()) again_later("target_unreachable", answer.error().text());
+    return;
+  }
+  if (checksum_sent_mark_ != applies_sent_) return;  // marks have been moved meanwhile: it says nothing
+  if (*answer == checksum_expected_) {
+    last_mark_proof_ = now;
+    return;
+  }
+  // Which of them? The marks themselves say it, and decide.
+  verify_wanted_ = true;
+  verify_at_ = now;
+}
+
+// A mark differs from what its owner last answered although nothing was sent: the target lost its tail while it was idle.
+void LinkCore::verify_marks(const MarksAnswer& answer) {
+  std::vector<const Mark*> found(lanes_.size(), nullptr);
+  for (const auto& [target, row] : answer.marks) {
+    const SegmentState* segment = find_segment(row.first.source_segment);
+    if (segment == nullptr) continue;
+    for (std::size_t i = segment->first_lane; i < segment->first_lane + segment->lane_count; ++i) {
+      if (lanes_[i].target() == target) found[i] = &row.second;
+    }
+  }
+  const bool nothing_sent = verify_sent_mark_ == applies_sent_;
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = lanes_[i];
+    if (lane.waits_for_durability()) {
+      lane.durable_mark(found[i] != nullptr ? std::optional(*found[i]) : std::nullopt);
+      settle_lane(i);
+      pump(i);
+      if (lane.waits_for_durability() && !verify_wanted_) {
+        verify_wanted_ = true;
+        verify_at_ = now_ + verify_again_us;
+      }
+      continue;
+    }
+    // A lane in motion is looked after by MarkGap; one that was moved since the question says nothing.
+    if (!lane.idle() || !lane.mark() || (!nothing_sent && lane.sent_at() > verify_sent_mark_)) continue;
+    if (found[i] != nullptr && found[i]->token == lane.mark()->token) continue;
+    const auto low_of = [](const Mark* mark) { return mark != nullptr && mark->low ? to_string(mark->low->at) : std::string("nothing"); };
+    const std::string text = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),
+                                         low_of(found[i]), low_of(&*lane.mark()));
+    ++counted_.target_rollbacks;
+    log(LogLine::Level::warning, "target_rollback", text);
+    return again_later("target_rollback", text);
+  }
+  last_mark_proof_ = now_;
+}
+
+// ---- the watchdog ------------------------------------------------------------------------------------------------------------------
+
+void LinkCore::watch() {
+  if (now_ < next_watch_ || poll_id_ != 0) return;
+  next_watch_ = now_ + config_.watchdog_us;
+  poll_id_ = control_id();
+  act(PollSegments{poll_id_});
+}
+
+// The source has more than we hold, and the stream says nothing of it: three rounds of that and the connection is not
+// believed any more.
+void LinkCore::on_segments_polled(std::uint64_t id, Result<std::vector<SegmentsPollRow>> answer, MonoMicros now) {
+  now_ = now;
+  if (id != poll_id_) return;
+  poll_id_ = 0;
+  if (!answer || stage_ != Stage::active) return;  // unreachable: the stream's own liveness says so
+  std::size_t silent = 0;
+  std::string example;
+  for (const auto& row : *answer) {
+    SegmentState* segment = find_segment(row.segment);
+    if (segment == nullptr) continue;
+    bool busy = false;
+    for (const Lane& lane : lanes_of(*segment)) busy |= !lane.idle();
+    const bool behind = segment->stage == SegmentStage::streaming && !busy && (!segment->durable || segment->durable->at < row.head);
+    if (!behind || segment->heard) {
+      segment->strikes = 0;
+    } else if (++segment->strikes >= strikes_max) {
+      ++silent;
+      example = fmt::format("segment {}: the source's head is {}, applied is {}, and the stream says nothing", segment->id.value(), to_string(row.head),
+                            segment->durable ? to_string(segment->durable->at) : "nothing");
+    }
+    segment->heard = false;
+  }
+  if (silent == 0) return;
+  ++counted_.watchdog_strikes;
+  stuck_ = true;
+  const std::string text = fmt::format("{} segments stand still: {}", silent, example);
+  if (!stuck_reconnected_) {
+    stuck_reconnected_ = true;
+    log(LogLine::Level::warning, "stuck", text + "; connecting again");
+    again_later("stuck", text);
+  } else {
+    log(LogLine::Level::error, "stuck", text + "; connecting again did not help; " + std::string(next_step("stuck")));
+  }
+}
+
+}  // namespace zaris::follower
