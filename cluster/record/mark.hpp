@@ -82,8 +82,8 @@ struct ApplyBatch {
   ScopeId scope;
   SegmentId source_segment;
   SegmentId target_segment;
-  // How many segments the source has: a target segment that spans several source segments clips a range without a
-  // `from` or a `to` to the slots of this one. 0: the source has at least as many segments as the target (no clipping).
+  // How many segments the source has: the owner clips ranges without a `from` or a `to` to the slots that this source
+  // segment and the target segment share. 0: as many as the target, or as OpenLink said.
   std::uint32_t source_segments = 0;
   FollowerTerm follower_term;
   SiteEpoch site_epoch;

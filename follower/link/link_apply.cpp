@@ -49,7 +49,7 @@ void LinkCore::send(std::size_t index, const Flight& flight) {
   batch.scope = row_.scope;
   batch.source_segment = segment.id;
   batch.target_segment = lane.target();
-  batch.source_segments = source_segments_ > target_segments_ ? source_segments_ : 0;
+  batch.source_segments = source_segments_;
   batch.follower_term = config_.term;
   batch.site_epoch = config_.site_epoch;
   batch.session = flight.session;
