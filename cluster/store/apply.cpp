@@ -114,12 +114,17 @@ bool Applier::admit() {
   if (state_ == nullptr && batch_.kind != ApplyKind::open) return refuse(Status::mark_gap, "no mark was opened");
 
   // Which of our slots are the source segment's.
-  const std::uint32_t ours = store_.options_.segments;
-  const std::uint32_t theirs = link_->source_segments != 0 ? link_->source_segments : ours;
-  if (batch_.source_segment.value() >= theirs) return refuse(Status::invalid_argument, fmt::format("the source has {} segments", theirs));
-  const std::uint32_t first = std::max<std::uint32_t>(segment_->first.value(), first_slot(batch_.source_segment, theirs).value());
-  const std::uint32_t end = std::min<std::uint32_t>(segment_->first.value() + segment_->slots,
-                                                    first_slot(batch_.source_segment, theirs).value() + slots_per_segment(theirs));
+  // Where the source has no more segments than we, ours lies in one of its whole and nothing is clipped.
+  const std::uint32_t theirs = batch_.source_segments != 0 ? batch_.source_segments : link_->source_segments;
+  if (theirs != 0 && (!valid_segment_count(theirs) || batch_.source_segment.value() >= theirs)) {
+    return refuse(Status::invalid_argument, fmt::format("segment {} of a source with {} segments", batch_.source_segment.value(), theirs));
+  }
+  std::uint32_t first = segment_->first.value(), end = first + segment_->slots;
+  if (theirs != 0) {
+    const std::uint32_t begins = first_slot(batch_.source_segment, theirs).value();
+    first = std::max(first, begins);
+    end = std::min(end, begins + slots_per_segment(theirs));
+  }
   if (first >= end) return refuse(Status::invalid_argument, "the source segment has no slot in this target segment");
   first_ = Slot{static_cast<std::uint16_t>(first)};
   last_ = Slot{static_cast<std::uint16_t>(end - 1)};
