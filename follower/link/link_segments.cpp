@@ -188,12 +188,17 @@ void LinkCore::bootstrap_done(SegmentState& segment) {
                                                           segment.durable ? to_string(segment.durable->at) : "nothing"));
   if (segment.rewind && segment.rewind_begun) {
     segment.rewind = false;
-    const bool all = std::none_of(segments_.begin(), segments_.end(), [](const auto& s) { return s.rewind; });
-    if (all && row_.rewind) {
+    // What is left of it, so that a restart does not begin with the segments that are done.
+    std::vector<SegmentId> left;
+    for (const auto& s : segments_) {
+      if (s.rewind) left.push_back(s.id);
+    }
+    if (row_.rewind) row_dirty_ = true;
+    row_.rewind_segments = left;
+    if (left.empty() && row_.rewind) {
       row_.rewind = false;
       row_.rewind_to.reset();
-      row_dirty_ = true;
-      log(LogLine::Level::info, "rewind_done", "the operator's rewind is done: every segment was copied by ranges");
+      log(LogLine::Level::info, "rewind_done", "the operator's rewind is done: its segments were copied by ranges");
     }
   }
 }

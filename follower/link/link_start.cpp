@@ -244,7 +244,8 @@ void LinkCore::build_segments(std::uint32_t source_segments, std::uint32_t targe
       lane_segment_.push_back(s);
     }
     segment.lane_count = lanes_.size() - segment.first_lane;
-    segment.rewind = row_.rewind;
+    const auto& only = row_.rewind_segments;  // empty: every segment
+    segment.rewind = row_.rewind && (only.empty() || std::find(only.begin(), only.end(), segment.id) != only.end());
     segment.echoes.set_since(started_);
     if (const auto at = loaded_.find(segment.id); at != loaded_.end()) {
       segment.cursor = at->second;
