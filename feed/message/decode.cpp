@@ -344,6 +344,8 @@ Records records(Decoder& d, Places& p) {
     for (std::uint32_t i = 0; i < count && !d.failed(); ++i) m.missing.push_back(number32(d));
   }
   stretch(d, p, m.table, m.records);
+  if (p.next()) m.begin = number32(d);
+  if (p.next()) m.more = (d.number() & 1) != 0;
   return m;
 }
 Digests digests(Decoder& d, Places& p) {

@@ -189,7 +189,7 @@ class Encoder {
     p_.bytes(m.records);
   }
   void operator()(const Records& m) {
-    head(MessageType::records, 6);
+    head(MessageType::records, 8);
     p_.number(m.request);
     p_.number(m.segment.value());
     named(m.as_of);
@@ -197,6 +197,8 @@ class Encoder {
     for (const std::uint32_t index : m.missing) p_.number(index);
     p_.bytes(m.table);
     p_.bytes(m.records);
+    p_.number(m.begin);
+    p_.number(m.more ? 1 : 0);
   }
   void operator()(const Digests& m) {
     head(MessageType::digests, 5);

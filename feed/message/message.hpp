@@ -139,12 +139,16 @@ struct Chunk {
   bool last = false;
   std::string_view table, records;
 };
-struct Records {                              // answer to FetchKeys
+// Answer to FetchKeys: for its keys from `begin` on, as many as are found or missing here. A large answer comes in several
+// messages, each as of its own position; `more` says that another follows.
+struct Records {
   std::uint64_t request = 0;
   SegmentId segment;
   NamedPosition as_of;
   std::vector<std::uint32_t> missing;         // indexes into the keys asked for
   std::string_view table, records;            // the found ones, in the order asked
+  std::uint32_t begin = 0;
+  bool more = false;
 };
 struct Digests { std::uint64_t request = 0; SegmentId segment; NamedPosition as_of; std::uint64_t count = 0; Digest digest; };
 struct StreamEnd {

@@ -3,6 +3,12 @@
 //
 // Pull, not push: the shell asks for the next message whenever its socket can take one, so that whatever has
 // accumulated is one message (feed rule 3), and nothing is queued here beyond small control answers.
+//
+// One pass of the shell over a session, in this order, is the cheap way to true Pongs and Progresses:
+//   1. on_message (what came in), on_tick (the clock)       2. DirtyMap::drain, on_dirty (also when nothing was dirty)
+//   3. next_message until the socket is full
+// since heads may only be believed unchanged if the map was drained after the Ping came in and after the closed time
+// was read. Without step 2 in between, next_message looks at every head of the session itself.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -56,7 +62,8 @@ class SourceSession {
   virtual void on_dirty(std::span<const SegmentId> segments) = 0;
   // At least every fresh interval.
   virtual void on_tick(Now now) = 0;
-  // Appends the next message to `out` (the shell leaves room for its own header in front). False: nothing to say now.
+  // Appends the next message to `out` (the shell leaves room for its own header in front). False: nothing to say now;
+  // ask again after any of the calls above. A bounded amount of work per call, however much log a scope skips.
   virtual bool next_message(std::string& out, Now now) = 0;
   // An operator dropped this reader's pin, or the process goes away.
   virtual void end(EndReason reason, std::string_view text) = 0;

@@ -1,0 +1,84 @@
+// Progress and Pong: what the source says about time and heads. Both must see every commit from before a certain moment
+// (the reading of the closed time; the Ping): their heads count only if the dirty map was drained after it.
+#include <algorithm>
+
+#include "feed/session/source_session.hpp"
+
+namespace zaris::feed {
+namespace {
+
+// Log passed over for this reader before it is told so out of turn, so that its acknowledgements move its pin before the
+// trimmer comes by.
+std::uint64_t covered_bytes_most(std::uint64_t log_budget) { return std::clamp<std::uint64_t>(log_budget / 16, 8u << 10, 4u << 20); }
+
+}  // namespace
+
+void Source::check_progress_due(Now now) {
+  if (progress_due_) return;
+  const bool interval_over = !last_progress_ || now.mono_us - *last_progress_ >= options_.fresh_interval_us;
+  if (!interval_over && covered_bytes_ <= covered_bytes_most(store_.options().log_budget_bytes)) return;
+  progress_due_ = true;
+  progress_heads_known_ = false;
+  closed_time_us_ = store_.closed_time(now.wall_us);
+}
+
+bool Source::next_progress(std::string& out) {
+  if (!progress_due_) return false;
+  progress_due_ = false;
+  last_progress_ = now_.mono_us;
+  covered_bytes_ = 0;
+  if (!progress_heads_known_) {
+    subscribed_.each([&](SegmentId id) {
+      if (store_.state(id).head.revision != at(id).progress_head) progress_changed_.insert(id);
+    });
+  }
+  Progress m{now_.wall_us, closed_time_us_, {}};
+  std::vector<SegmentId> below;
+  const auto row = [&](SegmentId id) {
+    Segment& s = at(id);
+    if (!s.positioned) return;
+    const store::SegmentState state = store_.state(id);
+    if (s.scanned.revision.value() + 1 < state.floor.value() && !(large_ && large_->segment == id)) {
+      below.push_back(id);
+      return;
+    }
+    // Passed over up to here. Not while a record is on its way in parts: it stands for the whole run.
+    const bool moves = s.told != s.scanned && !(large_ && large_->segment == id);
+    ProgressRow out_row{id, moves ? s.scanned : s.told, state.head, state.floor,
+                        filter_->full() ? store_.log_bytes_after(id, s.told.revision) : 0, moves ? std::optional(s.told) : std::nullopt};
+    s.told = out_row.position;
+    s.progress_head = state.head.revision;
+    // A new head that nobody has said is dirty is more for the tail all the same.
+    if (state.head.revision > s.scanned.revision && !(large_ && large_->segment == id) && !(pending_ && pending_->segment == id)) tail_.insert(id);
+    m.rows.push_back(out_row);
+  };
+  SegmentSet rows = progress_changed_;
+  tail_.each([&](SegmentId id) { rows.insert(id); });  // behind: their backlog is news too
+  progress_changed_.clear();
+  rows.each(row);
+  for (const SegmentId id : below) trimmed(id);
+  encode_to(out, GatewayMessage{std::move(m)});
+  ++counters_.progresses;
+  return true;
+}
+
+bool Source::next_pong(std::string& out) {
+  if (!ping_) return false;
+  if (confirm_ && !confirm_()) return false;  // whoever may not serve echoes nothing
+  Pong m{*ping_, {}, {}};
+  ping_.reset();
+  const auto row = [&](SegmentId id) {
+    Segment& s = at(id);
+    const Position head = store_.state(id).head;
+    if (head.revision == s.pong_head) return;
+    s.pong_head = head.revision;
+    m.rows.push_back({id, head});
+  };
+  if (pong_heads_known_) pong_changed_.each(row);
+  else subscribed_.each(row);
+  pong_changed_.clear();
+  encode_to(out, GatewayMessage{std::move(m)});
+  return true;
+}
+
+}  // namespace zaris::feed
