@@ -234,6 +234,7 @@ Status RequestExecutor::drop_pin(const Frame& frame, std::string& out) {
   protocol::DropPinRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   const bool dropped = node_.store.drop_pin({std::string(request.principal), std::string(request.link), request.scope, request.target});
+  if (dropped && node_.pin_dropped) node_.pin_dropped(std::string(request.principal), std::string(request.link));
   encode(out, frame.header.correlation, protocol::DropPinAnswer{dropped});
   return Status::ok;
 }

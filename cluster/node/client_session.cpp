@@ -7,8 +7,9 @@ namespace zaris::node {
 using protocol::FrameStep;
 using protocol::Opcode;
 
-ClientSession::ClientSession(NodeShared& node, WorkerCounts& counts, std::string principal)
-    : node_(&node), counts_(&counts), parser_(protocol::frame_bytes_max(node.config.limits.key, node.config.limits.value)) {
+ClientSession::ClientSession(NodeShared& node, WorkerCounts& counts, Protocol protocol, std::string principal)
+    : node_(&node), counts_(&counts), parser_(protocol::frame_bytes_max(node.config.limits.key, node.config.limits.value)),
+      protocol_(static_cast<std::size_t>(protocol)) {
   requester_.principal = std::move(principal);
 }
 
@@ -25,13 +26,13 @@ ClientSession::Step ClientSession::consume(std::string_view in, RequestExecutor&
       case FrameStep::need_more: step.wanted = parsed.wanted; return step;
       case FrameStep::too_large:
         // The length is known to be wrong, so where the next frame begins is not known any more.
-        counts_->malformed_frames.add();
+        counts_->malformed_frames[protocol_].add();
         protocol::encode_error(out, static_cast<Opcode>(frame.header.opcode), Status::item_too_large, frame.header.correlation,
                                "the frame is longer than this node's limits allow", "limits.value, limits.key");
         step.close = true;
         return step;
       case FrameStep::malformed:
-        counts_->malformed_frames.add();
+        counts_->malformed_frames[protocol_].add();
         protocol::encode_error(out, static_cast<Opcode>(0), Status::invalid_argument, 0, "not a frame of the native protocol");
         step.close = true;
         return step;
@@ -54,7 +55,7 @@ bool ClientSession::greet(const protocol::Frame& frame, RequestExecutor& executo
   const auto refuse = [&](Status status, std::string_view reason, std::string_view hint = {}) {
     protocol::encode_error(out, opcode, status, frame.header.correlation, reason, hint);
     executor.count(frame.header.opcode, status);
-    counts_->refused_protocol[0].add();
+    counts_->refused_protocol[protocol_].add();
     return false;
   };
   if (opcode != Opcode::hello) return refuse(Status::invalid_argument, "the first request of a connection is Hello");

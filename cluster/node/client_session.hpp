@@ -11,7 +11,7 @@ namespace zaris::node {
 class ClientSession {
  public:
   // `principal`: who the peer's certificate says it is; empty without one.
-  ClientSession(NodeShared& node, WorkerCounts& counts, std::string principal);
+  ClientSession(NodeShared& node, WorkerCounts& counts, Protocol protocol, std::string principal);
 
   struct Step {
     std::size_t consumed = 0;    // bytes of `in` that are done with
@@ -32,6 +32,7 @@ class ClientSession {
   WorkerCounts* counts_;
   protocol::FrameParser parser_;
   Requester requester_;
+  std::size_t protocol_;
   bool greeted_ = false;
 };
 

@@ -137,7 +137,7 @@ Status RequestExecutor::mark_checksum(const Frame& frame, std::string& out) {
 
 Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
   ApplyBatch request;
-  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (!protocol::decode(frame.body, request)) return malformed(frame, out);
   if (request.target_segment.value() >= node_.config.segments) {
     return refuse(frame, out, Status::invalid_argument, "the target has no such segment");
   }
@@ -145,7 +145,7 @@ Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
   if (answer.status == Status::ok && answer.applied > 0 && !note_data()) {
     return refuse(frame, out, Status::unavailable, "the coordinator's file cannot be written");
   }
-  encode(out, frame.header.correlation, answer);
+  protocol::encode(out, frame.header.correlation, answer);
   return answer.status;
 }
 

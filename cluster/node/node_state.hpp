@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,7 +57,9 @@ struct NodeShared {
   Generation generation;                              // of this run
   std::vector<std::unique_ptr<WorkerCounts>> counts;  // one per worker; fixed once the workers run
   std::uint16_t client_port = 0, client_tls_port = 0; // as bound; 0: no such listener
-  std::string feed_address, admin_address;
+  std::string feed_address, admin_address;            // as bound
+  // Ends the sessions on a pin that an operator dropped: principal, link. Empty where no feed is hosted.
+  std::function<void(const std::string&, const std::string&)> pin_dropped;
 
   [[nodiscard]] std::uint32_t connections() const;
 };

@@ -248,7 +248,7 @@ void Worker::resume_accepting() {
 }
 
 void Worker::add(int fd, Protocol protocol) {
-  auto owned = std::make_unique<Connection>(fd, protocol, ClientSession(node_, counts_, {}));
+  auto owned = std::make_unique<Connection>(fd, protocol, ClientSession(node_, counts_, protocol, {}));
   Connection& connection = *owned;
   if (protocol == Protocol::native_tls) {
     connection.tls = tls::Channel::accept(options_.tls.get(), fd);
@@ -306,7 +306,7 @@ void Worker::handshake(Connection& connection) {
   switch (connection.tls->handshake()) {
     case tls::Io::ok: {
       connection.handshaking = false;
-      connection.session = ClientSession(node_, counts_, connection.tls->peer().common_name);
+      connection.session = ClientSession(node_, counts_, connection.protocol, connection.tls->peer().common_name);
       watch(connection);
       return read_some(connection);
     }

@@ -1,0 +1,35 @@
+// The thread that expires, evicts and trims. Expiry takes at most a fifth of a core; eviction and trimming run until
+// they are done, since what waits for them is memory.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "cluster/node/node_state.hpp"
+
+namespace zaris::node {
+
+class Maintenance {
+ public:
+  // `each_second` is called once a second on this thread.
+  Maintenance(NodeShared& node, std::function<void()> each_second);
+  ~Maintenance();
+  [[nodiscard]] bool moving();  // for the watchdog
+
+ private:
+  void run();
+  NodeShared& node_;
+  std::function<void()> each_second_;
+  std::unique_ptr<store::Committer> committer_;
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::atomic<std::uint64_t> rounds_{0};
+  std::uint64_t rounds_seen_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace zaris::node

@@ -1,0 +1,33 @@
+// What a node may take in memory in all, and what the machine or its cgroup has.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "cluster/config/node_config.hpp"
+
+namespace zaris::node {
+
+struct MemoryPlan {
+  std::uint64_t records = 0;   // memory.max_bytes
+  std::uint64_t log = 0;       // log.pin_bytes: its hard ceiling
+  std::uint64_t buffers = 0;   // threads, answers that wait, frames under way
+  std::uint64_t feed = 0;      // sessions' bounded buffers
+  [[nodiscard]] std::uint64_t total() const { return records + log + buffers + feed; }
+  [[nodiscard]] std::string text() const;
+};
+[[nodiscard]] MemoryPlan plan_memory(const config::NodeConfig& config, std::uint32_t threads);
+
+struct MemoryAvailable {
+  std::uint64_t bytes = 0;
+  std::string source;          // "the machine", "its cgroup (/sys/fs/cgroup/…/memory.max)"
+};
+[[nodiscard]] MemoryAvailable available_memory();
+
+// Threads for `node.threads: 0`: cores that the scheduler and the cgroup's cpu.max let this process have, at least 1.
+[[nodiscard]] std::uint32_t available_cores();
+
+// Parts that tests look at: cgroup v2 files as text. Empty text or "max": no limit.
+[[nodiscard]] std::uint64_t parse_memory_max(const std::string& text);  // 0: none
+[[nodiscard]] double parse_cpu_max(const std::string& text);            // 0: none
+
+}  // namespace zaris::node

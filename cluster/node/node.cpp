@@ -1,0 +1,326 @@
+#include "cluster/node/node.hpp"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+
+#include <chrono>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "cluster/base/assert.hpp"
+#include "cluster/config/units.hpp"
+#include "cluster/coordinator/local_coordinator.hpp"
+#include "cluster/logging/event_log.hpp"
+#include "cluster/node/client_listener.hpp"
+#include "cluster/node/maintenance.hpp"
+#include "cluster/node/memory_plan.hpp"
+#include "cluster/node/node_metrics.hpp"
+#include "cluster/node/node_state.hpp"
+#include "cluster/node/request_executor.hpp"
+
+namespace zaris::node {
+namespace {
+
+using logging::Level;
+using logging::number;
+using logging::write;
+
+WallMicros wall_now() {
+  return static_cast<WallMicros>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+MonoMicros mono_now() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::uint64_t random_bits() {
+  std::uint64_t bits = 0;
+  ZARIS_ASSERT(RAND_bytes(reinterpret_cast<unsigned char*>(&bits), sizeof bits) == 1);
+  return bits;
+}
+
+nlohmann::ordered_json status_json(NodeShared& node) {
+  const protocol::StatusAnswer s = status_of(node, wall_now());
+  return {
+      {"cluster_id", hex16(s.cluster.value())}, {"region", s.region}, {"store", s.store}, {"node", s.node}, {"version", s.version},
+      {"role", s.role}, {"state", s.state}, {"state_reason", s.state_reason}, {"segments", s.segments},
+      {"live_keys", s.live_keys}, {"live_bytes", s.live_bytes}, {"tombstones", s.tombstones},
+      {"memory", {{"used_bytes", s.memory_used}, {"max_bytes", s.memory_max}, {"resident_bytes", s.memory_resident}}},
+      {"log", {{"bytes", s.log_bytes}, {"budget_bytes", s.log_budget}, {"pinned_bytes", s.log_pinned}}},
+      {"generation", s.generation.value()}, {"history_id", hex16(s.history.value())}, {"site_epoch", s.site_epoch.value()},
+      {"commits", s.commits}, {"digest", s.digest.hex()}, {"closed_time_us", s.closed_time_us},
+      {"links", s.links}, {"pins", s.pins}, {"connections", s.connections}, {"uptime_seconds", static_cast<double>(s.uptime_us) / 1e6},
+      {"insecure", s.insecure}, {"feed_address", s.feed_address}, {"admin_address", s.admin_address}};
+}
+
+// A link whose scope is everything has brought every segment to the stream: an empty node that held is refilled.
+bool refilled(const NodeShared& node) {
+  const auto links = node.coordinator.links();
+  for (const auto& entry : links->links) {
+    if (!entry.scope.full()) continue;
+    const auto marks = node.store.read_marks(entry.link, entry.scope.id());
+    if (marks.empty()) continue;
+    std::vector<bool> covered(node.config.segments, false);
+    bool streaming = true;
+    for (const store::MarkRow& row : marks) {
+      streaming = streaming && row.mark.phase == Phase::stream;
+      covered[row.target_segment.value()] = true;
+    }
+    if (streaming && std::find(covered.begin(), covered.end(), false) == covered.end()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+struct Node::Impl {
+  NodeOptions options;
+  std::unique_ptr<coordinator::Coordinator> coordinator;
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<NodeShared> shared;
+  std::shared_ptr<tls::Context> client_tls;
+  std::unique_ptr<ClientListener> listener;
+  std::unique_ptr<Maintenance> maintenance;
+  admin::AdminServer admin;
+  ReloadCounts reloads;
+  std::mutex hash_mutex;
+  std::string config_hash;
+  std::vector<std::function<Result<void>(const config::NodeConfig&)>> on_reload;
+  std::uint32_t threads = 1;
+  bool closed = false;
+
+  void each_second() {
+    if (shared->state.load() == NodeState::holding && refilled(*shared)) {
+      if (coordinator->accept_empty()) {
+        NodeState held = NodeState::holding;
+        if (shared->state.compare_exchange_strong(held, NodeState::serving)) write(Level::info, "refilled", "every segment has been refilled over a link: this node serves again");
+      }
+    }
+  }
+  void reload_tls() {
+    if (!client_tls) return;
+    const auto changed = client_tls->reload();
+    if (!changed) {
+      reloads.tls_refused.fetch_add(1);
+      write(Level::error, "tls_reload_refused", changed.error().what, {{"code", changed.error().code}, {"listener", "client_tls"}});
+    } else if (*changed) {
+      reloads.tls_ok.fetch_add(1);
+      write(Level::info, "tls_reloaded", "new certificates are in use for new connections", {{"listener", "client_tls"}});
+    }
+  }
+};
+
+Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Node::~Node() { close(); }
+
+Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
+  auto impl = std::make_unique<Impl>();
+  impl->options = std::move(options);
+  impl->config_hash = impl->options.config_hash;
+  const config::NodeConfig& config = impl->options.config;
+  impl->threads = config.node.threads != 0 ? config.node.threads : available_cores();
+
+  const MemoryPlan plan = plan_memory(config, impl->threads);
+  const MemoryAvailable available = available_memory();
+  write(Level::info, "memory_plan", "this node may take " + plan.text(), {number("bytes", plan.total()), number("available", available.bytes), {"of", available.source}});
+  if (plan.total() > available.bytes) {
+    return failure("memory_too_small", fmt::format("this node may take {}, and {} has {} MiB", plan.text(), available.source, available.bytes >> 20),
+                   "lower memory.max_bytes or log.pin_bytes");
+  }
+  if (config.feed.access.empty() && !config.listeners.feed.address.empty()) {
+    write(Level::warning, "feed_access_open", "feed.access has no rows: every follower that TLS lets in may ask for everything");
+  }
+  const auto warn_insecure = [](const char* key, const config::ListenerConfig& listener) {
+    if (listener.insecure && !listener.address.empty()) {
+      write(Level::warning, "insecure", fmt::format("{} is insecure: true; whoever reaches {} is let in and can be listened to", key, listener.address), {{"listener", key}});
+    }
+  };
+  warn_insecure("listeners.client", config.listeners.client);
+  warn_insecure("listeners.feed", config.listeners.feed);
+  warn_insecure("listeners.admin", config.listeners.admin);
+  write(Level::warning, "no_replica", "one process is the region: losing it loses its data, unless a link carries them to another region");
+
+  if (!config.listeners.client_tls.address.empty()) {
+    const auto& files = config.listeners.client_tls.tls;
+    auto context = tls::Context::server({files.cert, files.key, files.ca, config.client_auth_required ? tls::ClientAuth::required : tls::ClientAuth::off, tls::MinVersion::tls12});
+    if (!context) return tl::unexpected(context.error());
+    impl->client_tls = *context;
+  }
+
+  const WallMicros now = wall_now();
+  auto coordinator = coordinator::open_local_coordinator({config.node.data_dir, {config.region, config.store, config.segments}, now});
+  if (!coordinator) return tl::unexpected(coordinator.error());
+  impl->coordinator = std::move(*coordinator);
+  const auto generation = impl->coordinator->mint_generation(Generation{0}, now);
+  if (!generation) return tl::unexpected(generation.error());
+
+  const coordinator::StartReport& report = impl->coordinator->start();
+  store::StoreOptions store_options;
+  store_options.cluster = impl->coordinator->cluster_id();
+  store_options.segments = config.segments;
+  store_options.key_bytes_max = config.limits.key;
+  store_options.value_bytes_max = config.limits.value;
+  store_options.memory_max_bytes = config.memory.max_bytes;
+  store_options.evict = config.memory.evict;
+  store_options.log_budget_bytes = config.log.budget_bytes;
+  store_options.log_pin_bytes = config.log.pin_bytes;
+  store_options.log_pin_age_us = config.log.pin_age_us;
+  store_options.seed = random_bits();
+  impl->store = store::Store::create(store_options, {*generation, report.cause, now});
+
+  impl->shared = std::make_unique<NodeShared>(impl->options.config, *impl->store, *impl->coordinator);
+  NodeShared& shared = *impl->shared;
+  shared.version = impl->options.version;
+  shared.started_mono_us = mono_now();
+  shared.generation = *generation;
+  // An empty store of a cluster that had data: the coordinator knows already that there was something to lose.
+  shared.data_noted = report.had_data;
+
+  ClientListenerOptions listen;
+  listen.address = config.listeners.client.address;
+  listen.tls_address = config.listeners.client_tls.address;
+  listen.tls = impl->client_tls;
+  listen.threads = impl->threads;
+  listen.connections_max = config.limits.connections;
+  listen.output_max = config.limits.output_bytes;
+  auto listener = ClientListener::bind(shared, std::move(listen));
+  if (!listener) return tl::unexpected(listener.error());
+  impl->listener = std::move(*listener);
+  shared.client_port = impl->listener->port();
+  shared.client_tls_port = impl->listener->tls_port();
+
+  // Links that were registered before this start: their scopes are standbys from the first moment on.
+  for (const auto links = impl->coordinator->links(); const auto& entry : links->links) {
+    std::string reason;
+    const Status status = impl->store->open_link({entry.link, entry.source_cluster, entry.scope, entry.site_epoch, entry.follower_term, {}}, reason);
+    if (status != Status::ok) write(Level::error, "link_not_restored", reason, {{"link", printable(entry.link)}});
+  }
+
+  impl->reloads.last_ok_us = now;
+  Impl* const raw = impl.get();
+  admin::add_process_metrics(impl->admin.metrics(), "zarisd", impl->options.version, impl->options.revision);
+  add_node_metrics(impl->admin.metrics(), shared, impl->reloads, impl->client_tls, [raw] {
+    const std::lock_guard lock(raw->hash_mutex);
+    return raw->config_hash;
+  });
+  impl->admin.status([raw] { return status_json(*raw->shared).dump() + "\n"; });
+  impl->admin.ready_check("serving", [raw]() -> std::string {
+    switch (raw->shared->state.load()) {
+      case NodeState::starting: return "starting";
+      case NodeState::holding: return "holding: it had data before and started empty (refill it over a link, or zaris node accept-empty)";
+      case NodeState::draining: return "draining";
+      case NodeState::serving: return "";
+    }
+    return "";
+  });
+  impl->admin.live_check("loops", [] { return std::string(); });
+  if (!config.listeners.admin.address.empty()) {
+    if (auto started = impl->admin.start({config.listeners.admin.address}); !started) return tl::unexpected(started.error());
+    const auto at = config::parse_address(config.listeners.admin.address);
+    shared.admin_address = fmt::format("{}:{}", at->host, impl->admin.port());
+  }
+
+  write(Level::info, "node_opened", fmt::format("region {}, store {}, cluster {}, generation {}", config.region, config.store, hex16(store_options.cluster.value()), generation->value()),
+        {{"region", config.region}, {"cluster", hex16(store_options.cluster.value())}, number("generation", generation->value()), {"version", shared.version}});
+  if (report.had_data) {
+    const std::string before = report.clean_stop ? fmt::format("it stopped cleanly with {} keys", report.clean_stop->keys) : "it was killed";
+    write(Level::warning, "restarted_empty", fmt::format("this region had data before ({}) and starts empty: {}", before,
+                                                         config.node.on_empty_start == config::OnEmptyStart::hold ? "it holds" : "it serves, and links from it are held until an operator decides"));
+  }
+  return std::unique_ptr<Node>(new Node(std::move(impl)));
+}
+
+store::Store& Node::store() { return *impl_->store; }
+coordinator::Coordinator& Node::coordinator() { return *impl_->coordinator; }
+const config::NodeConfig& Node::config() const { return impl_->options.config; }
+admin::AdminServer& Node::admin() { return impl_->admin; }
+Generation Node::generation() const { return impl_->shared->generation; }
+bool Node::serving() const { return impl_->shared->state.load(std::memory_order_acquire) == NodeState::serving; }
+std::uint32_t Node::threads() const { return impl_->threads; }
+void Node::on_reload(std::function<Result<void>(const config::NodeConfig&)> take_over) { impl_->on_reload.push_back(std::move(take_over)); }
+std::uint16_t Node::client_port() const { return impl_->listener->port(); }
+std::uint16_t Node::client_tls_port() const { return impl_->listener->tls_port(); }
+std::uint16_t Node::admin_port() const { return impl_->admin.port(); }
+
+void Node::host_feed(std::string address, std::function<void(const std::string&, const std::string&)> pin_dropped) {
+  impl_->shared->feed_address = std::move(address);
+  impl_->shared->pin_dropped = std::move(pin_dropped);
+}
+
+void Node::serve() {
+  const bool hold = impl_->coordinator->start().had_data && impl_->options.config.node.on_empty_start == config::OnEmptyStart::hold;
+  impl_->shared->state = hold ? NodeState::holding : NodeState::serving;
+  impl_->maintenance = std::make_unique<Maintenance>(*impl_->shared, [impl = impl_.get()] { impl->each_second(); });
+  impl_->listener->run();
+  const auto open = [](const char* name, const std::string& address, std::uint16_t port) {
+    if (!address.empty()) write(Level::info, "listener_open", fmt::format("{} listens on {} (port {})", name, address, port), {{"listener", name}, {"address", address}, number("port", port)});
+  };
+  const auto& listeners = impl_->options.config.listeners;
+  open("client", listeners.client.address, impl_->listener->port());
+  open("client_tls", listeners.client_tls.address, impl_->listener->tls_port());
+  open("admin", listeners.admin.address, impl_->admin.port());
+}
+
+Result<void> Node::reload(const config::NodeConfig& next, const std::string& config_hash) {
+  // First everything that may refuse, then what cannot fail.
+  for (const auto& take_over : impl_->on_reload) {
+    if (auto taken = take_over(next); !taken) {
+      note_reload_refused();
+      return taken;
+    }
+  }
+  impl_->reload_tls();
+  logging::Level level = Level::info;
+  if (logging::parse_level(next.logging.level, level)) logging::set_level(level);
+  impl_->options.config.logging = next.logging;
+  impl_->options.config.feed.access = next.feed.access;
+  {
+    const std::lock_guard lock(impl_->hash_mutex);
+    impl_->config_hash = config_hash;
+  }
+  impl_->reloads.ok.fetch_add(1);
+  impl_->reloads.last_ok = true;
+  impl_->reloads.last_ok_us = wall_now();
+  return {};
+}
+
+void Node::note_reload_refused() {
+  impl_->reloads.refused.fetch_add(1);
+  impl_->reloads.last_ok = false;
+}
+
+void Node::drain(const std::function<bool()>& hurry) {
+  impl_->shared->state = NodeState::draining;
+  write(Level::info, "draining", "no new connections; what has arrived is answered");
+  impl_->listener->drain(static_cast<MonoMicros>(impl_->options.config.drain.timeout_us), hurry);
+}
+
+void Node::close() {
+  if (!impl_ || impl_->closed) return;
+  impl_->closed = true;
+  impl_->admin.stop();
+  impl_->listener->stop();
+  impl_->maintenance.reset();
+  std::uint64_t keys = 0;
+  for (std::uint32_t i = 0; i < impl_->options.config.segments; ++i) keys += impl_->store->state(SegmentId{static_cast<std::uint16_t>(i)}).live_keys;
+  if (const auto noted = impl_->coordinator->note_clean_stop(keys, wall_now()); !noted) {
+    write(Level::error, "clean_stop_not_noted", noted.error().text());
+  }
+  write(Level::info, "stopped", fmt::format("stopped with {} keys", keys), {number("keys", keys)});
+}
+
+bool Node::moving() {
+  const bool listener = impl_->listener->moving(), admin = impl_->admin.moving();
+  const bool maintenance = !impl_->maintenance || impl_->maintenance->moving();
+  return listener && admin && maintenance;
+}
+
+std::string Node::one_line() const {
+  std::uint64_t keys = 0;
+  for (std::uint32_t i = 0; i < impl_->options.config.segments; ++i) keys += impl_->store->state(SegmentId{static_cast<std::uint16_t>(i)}).live_keys;
+  return fmt::format("{}: region {}, {} keys, {} clients, {} links", name(impl_->shared->state.load()), impl_->options.config.region, keys,
+                     impl_->shared->connections(), impl_->coordinator->links()->links.size());
+}
+
+}  // namespace zaris::node

@@ -1,0 +1,76 @@
+// One node that is a whole region: coordinator, store, client listener, maintenance, admin listener. Programs compose it
+// with what else they host (the feed gateway): open() → use store() → serve() → … → drain() → close().
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cluster/admin/admin_server.hpp"
+#include "cluster/base/result.hpp"
+#include "cluster/config/load.hpp"
+#include "cluster/coordinator/coordinator.hpp"
+#include "cluster/store/store.hpp"
+#include "cluster/tls/context.hpp"
+
+namespace zaris::node {
+
+struct NodeOptions {
+  config::NodeConfig config;
+  std::string version, revision;             // of the program
+  std::string config_hash;                   // config::settings_hash
+};
+
+class Node {
+ public:
+  // Takes the data directory, mints the generation (synced), makes the store with its root, binds the listeners and
+  // starts the admin listener; nobody is answered on the client port before serve(). Call before other threads start.
+  // Errors: the coordinator's, `memory_too_small`, `listen_failed`, the TLS context's.
+  [[nodiscard]] static Result<std::unique_ptr<Node>> open(NodeOptions options);
+  ~Node();                                   // close()s
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // ---- for what is hosted beside it; valid until close() has returned
+  [[nodiscard]] store::Store& store();
+  [[nodiscard]] coordinator::Coordinator& coordinator();
+  [[nodiscard]] const config::NodeConfig& config() const;
+  [[nodiscard]] admin::AdminServer& admin();
+  [[nodiscard]] Generation generation() const;
+  // Not while it holds after an empty start, not while it drains: then nothing must be read from it as if it were the
+  // region's data. Any thread, cheap.
+  [[nodiscard]] bool serving() const;
+  [[nodiscard]] std::uint32_t threads() const;  // that serve clients
+  // Called on the main thread for each SIGHUP that was accepted, after the node has taken its own share over.
+  void on_reload(std::function<Result<void>(const config::NodeConfig&)> take_over);
+  // Before serve(): the feed's address as bound, for Status, and who ends the sessions on a pin that an operator drops
+  // (principal, link).
+  void host_feed(std::string address, std::function<void(const std::string&, const std::string&)> pin_dropped);
+
+  // ---- life; the main thread
+  void serve();
+  // Reads what may change while it runs. All or nothing: an error leaves everything as it was.
+  [[nodiscard]] Result<void> reload(const config::NodeConfig& next, const std::string& config_hash);
+  void note_reload_refused();
+  // Stops being ready, answers what has arrived, closes clients; at most config().drain.timeout, less when hurry().
+  void drain(const std::function<bool()>& hurry);
+  // Ends every thread and notes the clean stop.
+  void close();
+  // Have all loops moved since the last call? The watchdog is fed only then.
+  [[nodiscard]] bool moving();
+  [[nodiscard]] std::string one_line() const;  // for the service manager's status
+
+  [[nodiscard]] std::uint16_t client_port() const;
+  [[nodiscard]] std::uint16_t client_tls_port() const;
+  [[nodiscard]] std::uint16_t admin_port() const;
+
+ private:
+  struct Impl;
+  explicit Node(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Every family that a node exposes beside process_families() and admin_families().
+[[nodiscard]] std::span<const admin::MetricFamily> node_families();
+
+}  // namespace zaris::node

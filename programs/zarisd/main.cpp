@@ -1,0 +1,142 @@
+// zarisd: a node of a region's cluster; alone, it is the region. Puts node and feed together and waits for signals.
+#include <chrono>
+#include <cstdio>
+
+#include "cluster/admin/admin_server.hpp"
+#include "cluster/admin/service.hpp"
+#include "cluster/config/daemon_flags.hpp"
+#include "cluster/logging/event_log.hpp"
+#include "cluster/node/node.hpp"
+#include "programs/zarisd/hosted_feed.hpp"
+
+namespace {
+
+using namespace zaris;
+using logging::Level;
+
+constexpr const char* examples = R"(Examples:
+  zarisd --standalone --set region=eu --set node.data_dir=/var/lib/zaris/eu
+  zarisd --config /etc/zaris/node.yaml
+  zarisd --set region=eu --set node.data_dir=a --set tls.cert=server.crt --set tls.key=server.key --set tls.ca=ca.crt
+  zarisd --config node.yaml --check-config
+  zarisd --config node.yaml --probe ready
+
+All keys: docs/reference/configuration.md. Exit status: 0 clean stop, 2 usage, 3 configuration or data directory, 70 a bug.
+With --probe: 0 yes, 1 no, 4 nobody answers.)";
+
+int refuse(const Error& error) {
+  logging::write(Level::error, error.code, error.text());
+  return 3;
+}
+
+int probe(const std::string& which, const config::NodeConfig& config) {
+  const auto answer = admin::http_get(config.listeners.admin.address, which == "live" ? "/livez" : "/readyz", 2000);
+  if (!answer) {
+    std::fprintf(stderr, "zarisd: %s\n", answer.error().text().c_str());
+    return 4;
+  }
+  std::fputs(answer->body.c_str(), stdout);
+  return answer->status == 200 ? 0 : 1;
+}
+
+void reload(node::Node& node, config::Loaded<config::NodeConfig>& running, config::Sources sources) {
+  admin::notify_reloading();
+  sources.environment = config::process_environment();
+  auto next = config::load_node_config(sources);
+  const auto refused = [&](const std::string& why) {
+    node.note_reload_refused();
+    logging::write(Level::error, "config_reload_refused", "the running configuration stays in force: " + why);
+    admin::notify_ready("reload refused: " + why);
+  };
+  if (!next.ok()) return refused(config::show(next.mistakes));
+  const config::Difference changed = config::difference(running.settings, next.settings);
+  if (!changed.restart.empty()) {
+    std::string keys;
+    for (const std::string& key : changed.restart) keys += (keys.empty() ? "" : ", ") + key;
+    return refused("these keys need a restart: " + keys);
+  }
+  if (const auto taken = node.reload(next.config, config::settings_hash(next.settings)); !taken) {
+    logging::write(Level::error, "config_reload_refused", "the running configuration stays in force: " + taken.error().text());
+    return admin::notify_ready("reload refused: " + taken.error().text());
+  }
+  running = std::move(next);
+  logging::write(Level::info, "config_reloaded", std::to_string(changed.reloadable.size()) + " keys changed; certificates and access table were read again");
+  admin::notify_ready(node.one_line());
+}
+
+int run(config::Loaded<config::NodeConfig> running, const config::Sources& sources) {
+  admin::Signals signals;
+  logging::Options log{"zarisd", Level::info, logging::Format::automatic};
+  (void)logging::parse_level(running.config.logging.level, log.level);
+  log.format = static_cast<logging::Format>(running.config.logging.format);
+  logging::configure(log);
+  for (const std::string& warning : running.warnings) logging::write(Level::warning, "config_warning", warning);
+
+  auto opened = node::Node::open({running.config, ZARIS_VERSION, ZARIS_REVISION, config::settings_hash(running.settings)});
+  if (!opened) return refuse(opened.error());
+  node::Node& node = **opened;
+  auto hosted = HostedFeed::start(node);
+  if (!hosted) return refuse(hosted.error());
+  node.serve();
+  admin::notify_ready(node.one_line());
+  logging::write(Level::info, "ready", node.one_line());
+
+  using Clock = std::chrono::steady_clock;
+  const auto watchdog = std::chrono::microseconds(admin::watchdog_interval_us());
+  auto fed = Clock::now(), told = Clock::now();
+  while (true) {
+    const admin::Signal signal = signals.wait(1000);
+    if (signal == admin::Signal::terminate) break;
+    if (signal == admin::Signal::reload) reload(node, running, sources);
+    const auto now = Clock::now();
+    // Loops move at least once a second; they are looked at no more often than that.
+    if (watchdog.count() > 0 && now - fed >= std::max<Clock::duration>(watchdog, std::chrono::milliseconds(2500)) && node.moving()) {
+      admin::notify_watchdog();
+      fed = now;
+    }
+    if (now - told >= std::chrono::seconds(10)) {
+      admin::notify_status(node.one_line());
+      told = now;
+    }
+  }
+
+  admin::notify_stopping("draining");
+  bool hurried = false;
+  const auto hurry = [&] {
+    if (!hurried && signals.wait(0) == admin::Signal::terminate) {
+      hurried = true;
+      logging::write(Level::warning, "hurry", "a second signal: what is in flight is cut off");
+    }
+    return hurried;
+  };
+  const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::microseconds(running.config.drain.timeout_us));
+  if (*hosted) (*hosted)->drain(timeout);
+  node.drain(hurry);
+  if (*hosted) (*hosted)->stop(hurried ? std::chrono::milliseconds(0) : std::min(timeout, std::chrono::milliseconds(2000)));
+  node.close();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  config::DaemonFlags flags;
+  const config::DaemonText text{"zarisd", "A node of a region's key/value cluster; alone, it is the region.", examples, ZARIS_VERSION};
+  if (const auto status = config::parse_daemon_flags(argc, argv, text, flags)) return *status;
+  auto loaded = config::load_node_config(flags.sources);
+  if (!loaded.ok()) {
+    std::fputs(config::show(loaded.mistakes).c_str(), stderr);
+    return 3;
+  }
+  if (flags.print_config) {
+    std::fputs(config::print_settings(loaded.settings).c_str(), stdout);
+    return 0;
+  }
+  if (flags.check_config) {
+    for (const std::string& warning : loaded.warnings) std::fprintf(stderr, "zarisd: warning: %s\n", warning.c_str());
+    std::puts("zarisd: the configuration is right");
+    return 0;
+  }
+  if (!flags.probe.empty()) return probe(flags.probe, loaded.config);
+  return run(std::move(loaded), flags.sources);
+}
