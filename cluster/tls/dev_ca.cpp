@@ -37,9 +37,8 @@ Result<void> write_whole(const std::string& path, std::string_view content, mode
     if (n <= 0) break;
     done += static_cast<std::size_t>(n);
   }
-  const bool synced = ::fsync(fd) == 0;
   ::close(fd);
-  if (done != content.size() || !synced || ::rename(draft.c_str(), path.c_str()) != 0) {
+  if (done != content.size() || ::rename(draft.c_str(), path.c_str()) != 0) {
     const int e = errno;
     ::unlink(draft.c_str());
     return failed(fmt::format("{} cannot be written: {}", path, std::strerror(e)));

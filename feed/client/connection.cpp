@@ -116,7 +116,7 @@ void Dialled::pump() {
   on_drained();
 }
 
-void Dialled::end(const Error& error) {
+void Dialled::end(Error error) {
   if (over_) return;
   const auto self = shared_from_this();
   over_ = true;

@@ -33,7 +33,7 @@ class Dialled : public std::enable_shared_from_this<Dialled> {
   virtual void on_ended(const Error& error) = 0;          // once
   virtual void on_drained() {}
 
-  void end(const Error& error);
+  void end(Error error);                                 // by value: it often lies in the channel, which goes
   void settled() { deadline_->cancel(); }                 // what the handshake deadline was for is done
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] tls::Io read(char* to, std::size_t room, std::size_t& got) { return channel_->read(to, room, got); }

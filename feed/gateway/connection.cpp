@@ -186,7 +186,6 @@ void Connection::answer(const http::Request& request) {
                    "add a row with this subject and the prefixes that it may read"});
   }
   if (request.path == "/feed/v1") return answer_upgrade(request);
-  if (request.path == "/v1/changes") return answer_changes(request);
   if (request.path == "/v1/segments") {
     SegmentsPage page;
     page.cluster = shared_.store.options().cluster;
@@ -200,7 +199,7 @@ void Connection::answer(const http::Request& request) {
     }
     return respond(200, "application/json", format_segments(page));
   }
-  respond(404, "application/json", error_json({"http_path_unknown", fmt::format("there is no {}", printable(request.path)), "/feed/v1, /v1/changes, /v1/segments, /healthz, /readyz"}));
+  respond(404, "application/json", error_json({"http_path_unknown", fmt::format("there is no {}", printable(request.path)), "/feed/v1, /v1/segments, /healthz, /readyz"}));
 }
 
 void Connection::answer_upgrade(const http::Request& request) {

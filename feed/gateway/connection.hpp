@@ -71,7 +71,6 @@ class Connection {
   void take_requests();
   void answer(const http::Request& request);
   void answer_upgrade(const http::Request& request);
-  void answer_changes(const http::Request& request);
   void respond(std::uint16_t status, std::string_view type, std::string_view body);
   void refuse(std::uint16_t status, RefusedReason reason, const Error& error);
   void start_stream(std::unique_ptr<Stream> stream, std::string head);
