@@ -72,7 +72,8 @@ class Process:
         return data[-size:].decode(errors="replace")
 
     def http(self, path, method="GET", timeout=5.0):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}{path}", method=method, data=b"" if method == "POST" else None)
+        request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}{path}", method=method, data=b"" if method == "POST" else None,
+                                         headers={"Content-Type": "application/json"} if method == "POST" else {})
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 return answer.read().decode()

@@ -1,0 +1,355 @@
+// The listener with real sockets on loopback: pipelines, slow readers, bad bytes, limits, drain, TLS.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <future>
+
+#include "cluster/node/client_listener.hpp"
+#include "cluster/tls/channel.hpp"
+#include "cluster/tls/dev_ca.hpp"
+#include "tests/unit/node/rig.hpp"
+
+namespace zaris::node {
+namespace {
+
+using namespace std::chrono_literals;
+using protocol::Opcode;
+
+// A blocking client of the raw protocol, plain or TLS.
+class Caller {
+ public:
+  explicit Caller(std::uint16_t port, const tls::Context* context = nullptr, bool greet = true) {
+    fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    ::fcntl(fd_, F_SETFL, O_NONBLOCK);
+    auto channel = tls::Channel::connect(context, fd_, "localhost");
+    EXPECT_TRUE(channel);
+    channel_ = std::move(*channel);
+    for (tls::Io io; (io = channel_->handshake()) != tls::Io::ok;) {
+      if (io == tls::Io::closed || io == tls::Io::failed) return;
+      wait(io == tls::Io::want_write ? POLLOUT : POLLIN);
+    }
+    if (greet) {
+      std::string hello;
+      encode(hello, 1, protocol::Hello{});
+      send(hello);
+      welcome = receive(1);
+    }
+  }
+  ~Caller() { close(); }
+  void close() {
+    channel_.reset();
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  bool wait(short events) {
+    pollfd p{fd_, events, 0};
+    return ::poll(&p, 1, 20'000) == 1;
+  }
+  // False: the node has closed, or takes nothing (within the deadline).
+  bool send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      std::size_t taken = 0;
+      const tls::Io io = channel_->write(bytes, taken);
+      bytes.remove_prefix(taken);
+      if (io == tls::Io::closed || io == tls::Io::failed) return false;
+      if (io == tls::Io::want_write && (!wait(POLLOUT) || channel_->flush() == tls::Io::failed)) return false;
+    }
+    while (!channel_->flushed()) {
+      if (!wait(POLLOUT) || channel_->flush() == tls::Io::failed) return false;
+    }
+    return true;
+  }
+  // How much the node takes without being read from.
+  std::size_t send_until_full(std::string_view pattern) {
+    std::size_t sent = 0;
+    for (int i = 0; i < 2'000'000; ++i) {
+      const ssize_t n = ::send(fd_, pattern.data(), pattern.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0) {
+        pollfd p{fd_, POLLOUT, 0};
+        if (::poll(&p, 1, 300) != 1) return sent;
+        continue;
+      }
+      sent += static_cast<std::size_t>(n);
+      if (static_cast<std::size_t>(n) < pattern.size()) return sent;  // ends within a frame; only the amount counts
+    }
+    return sent;
+  }
+  // Up to `count` answers; fewer: the connection has ended.
+  std::vector<Answer> receive(std::size_t count) {
+    std::vector<Answer> out;
+    const protocol::FrameParser parser(64u << 20);
+    char bytes[65536];
+    while (out.size() < count) {
+      protocol::Frame frame;
+      const auto step = parser.parse(held_, frame);
+      if (step.step == protocol::FrameStep::frame) {
+        out.push_back({static_cast<Status>(frame.header.status), frame.header.opcode, frame.header.correlation, std::string(frame.body)});
+        held_.erase(0, step.consumed);
+        continue;
+      }
+      std::size_t got = 0;
+      const tls::Io io = channel_->read(bytes, sizeof bytes, got);
+      if (io == tls::Io::ok) held_.append(bytes, got);
+      else if (io == tls::Io::want_read || io == tls::Io::want_write) {
+        if (!wait(POLLIN)) break;
+      } else {
+        break;
+      }
+    }
+    return out;
+  }
+  bool closed_by_node() { return receive(1).empty(); }
+  std::vector<Answer> welcome;
+  [[nodiscard]] const Error& error() const { return channel_->error(); }
+
+ private:
+  int fd_ = -1;
+  std::unique_ptr<tls::Channel> channel_;
+  std::string held_;
+};
+
+std::string get_frame(std::string_view key, std::uint32_t correlation) {
+  std::string out;
+  protocol::encode_get(out, correlation, key);
+  return out;
+}
+std::string put_frame(std::string_view key, std::string_view value, std::uint32_t correlation) {
+  std::string out;
+  encode(out, correlation, protocol::PutRequest{key, value, 0, {}, Durability::store_default});
+  return out;
+}
+
+class Listening : public ::testing::Test {
+ protected:
+  void start(ClientListenerOptions options = {}) {
+    if (options.address.empty() && options.tls_address.empty()) options.address = "127.0.0.1:0";
+    options.threads = 2;
+    auto bound = ClientListener::bind(*rig_.shared, options);
+    ASSERT_TRUE(bound) << bound.error().text();
+    listener_ = std::move(*bound);
+    listener_->run();
+  }
+  void TearDown() override { listener_.reset(); }
+  template <class Condition>
+  bool eventually(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      ::poll(nullptr, 0, 2);
+    }
+    return true;
+  }
+  template <class Member>
+  std::uint64_t sum(Member member, std::size_t protocol = 0) {
+    std::uint64_t total = 0;
+    for (const auto& worker : rig_.shared->counts) total += ((*worker).*member)[protocol].value();
+    return total;
+  }
+  Rig rig_;
+  std::unique_ptr<ClientListener> listener_;
+};
+
+TEST_F(Listening, a_pipeline_of_thousands_is_answered_in_full) {
+  start();
+  Caller caller(listener_->port());
+  ASSERT_EQ(caller.welcome.size(), 1u);
+  std::string puts, gets;
+  for (std::uint32_t i = 0; i < 5000; ++i) puts += put_frame("key" + std::to_string(i), std::string(100, 'v'), i);
+  for (std::uint32_t i = 0; i < 5000; ++i) gets += get_frame("key" + std::to_string(i), i);
+  auto sender = std::async(std::launch::async, [&] { return true; });
+  ASSERT_TRUE(caller.send(puts));
+  for (const Answer& answer : caller.receive(5000)) ASSERT_EQ(answer.status, Status::ok);
+  ASSERT_TRUE(caller.send(gets));
+  const auto all = caller.receive(5000);
+  ASSERT_EQ(all.size(), 5000u);
+  for (const Answer& answer : all) ASSERT_EQ(answer.status, Status::ok);
+  EXPECT_TRUE(sender.get());
+}
+
+TEST_F(Listening, frames_longer_than_the_shared_buffer_arrive_whole) {
+  start();
+  Caller caller(listener_->port());
+  const std::string value(3u << 20, 'z');
+  ASSERT_TRUE(caller.send(put_frame("a", value, 1) + put_frame("b", "small", 2) + put_frame("c", value, 3) + get_frame("c", 4) + get_frame("b", 5)));
+  const auto all = caller.receive(5);
+  ASSERT_EQ(all.size(), 5u);
+  protocol::ReadAnswer read;
+  ASSERT_TRUE(decode(all[3].body, read));
+  EXPECT_EQ(read.value.size(), value.size());
+}
+
+TEST_F(Listening, a_client_that_does_not_read_is_not_read_from_and_hurts_nobody) {
+  ClientListenerOptions options;
+  options.output_max = 256u << 10;
+  start(options);
+  Caller good(listener_->port());
+  ASSERT_TRUE(good.send(put_frame("big", std::string(1u << 20, 'x'), 1)));
+  ASSERT_EQ(good.receive(1).size(), 1u);
+  Caller slow(listener_->port());
+  std::string pattern;
+  for (std::uint32_t i = 0; i < 1000; ++i) pattern += get_frame("big", i);
+  // Without a bound the node would take millions of requests; the kernel's buffers and one frame are what it takes.
+  EXPECT_LT(slow.send_until_full(pattern), 64u << 20);
+  std::uint64_t buffered = 0;
+  for (const auto& worker : rig_.shared->counts) buffered += worker->buffered_bytes.value();
+  EXPECT_LT(buffered, 8u << 20);
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(good.send(get_frame("nothing", i)));
+    ASSERT_EQ(good.receive(1).size(), 1u);
+  }
+}
+
+TEST_F(Listening, a_client_that_takes_nothing_for_too_long_is_cut_off_and_counted) {
+  ClientListenerOptions options;
+  options.stalled_timeout_us = 50'000;
+  start(options);
+  Caller slow(listener_->port());
+  ASSERT_TRUE(slow.send(put_frame("big", std::string(4u << 20, 'x'), 1)));
+  std::string gets;
+  for (std::uint32_t i = 0; i < 20; ++i) gets += get_frame("big", i);
+  ASSERT_TRUE(slow.send(gets));
+  EXPECT_TRUE(eventually([&] { return sum(&WorkerCounts::slow_disconnects) == 1; }));
+}
+
+TEST_F(Listening, nonsense_is_answered_closed_and_counted_while_others_go_on) {
+  start();
+  Caller good(listener_->port());
+  const std::string cases[] = {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string(64, '\xff'), std::string("\x08\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00", 12),
+                               std::string("\x01\x00\x00\x00garbage", 11), std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 tls", 15)};
+  for (const std::string& bytes : cases) {
+    Caller bad(listener_->port(), nullptr, false);
+    ASSERT_TRUE(bad.send(bytes));
+    for (const Answer& answer : bad.receive(2)) EXPECT_NE(answer.status, Status::ok);
+  }
+  EXPECT_GT(sum(&WorkerCounts::malformed_frames) + sum(&WorkerCounts::refused_protocol), 0u);
+  ASSERT_TRUE(good.send(get_frame("k", 1)));
+  EXPECT_EQ(good.receive(1).size(), 1u);
+}
+
+TEST_F(Listening, a_connection_that_never_greets_is_closed) {
+  ClientListenerOptions options;
+  options.handshake_timeout_us = 50'000;
+  start(options);
+  Caller silent(listener_->port(), nullptr, false);
+  EXPECT_TRUE(silent.closed_by_node());
+  EXPECT_EQ(sum(&WorkerCounts::timeouts), 1u);
+}
+
+TEST_F(Listening, connections_over_the_limit_are_told_so) {
+  ClientListenerOptions options;
+  options.connections_max = 2;
+  start(options);
+  Caller one(listener_->port()), two(listener_->port());
+  Caller three(listener_->port(), nullptr, false);
+  const auto told = three.receive(1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].status, Status::unavailable);
+  EXPECT_EQ(sum(&WorkerCounts::refused_limit), 1u);
+  one.close();
+  ASSERT_TRUE(eventually([&] { return rig_.shared->connections() == 1; }));
+  EXPECT_EQ(Caller(listener_->port()).welcome.size(), 1u);
+}
+
+TEST_F(Listening, out_of_descriptors_accepting_pauses_and_comes_back) {
+  start();
+  Caller good(listener_->port());
+  rlimit old{};
+  ::getrlimit(RLIMIT_NOFILE, &old);
+  const int probe = ::dup(0);
+  rlimit low = old;
+  low.rlim_cur = static_cast<rlim_t>(probe) + 1;  // room for the caller's own socket and no more
+  ::close(probe);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  {
+    Caller waiting(listener_->port(), nullptr, false);
+    const bool paused = eventually([&] {
+      std::uint64_t pauses = 0;
+      for (const auto& worker : rig_.shared->counts) pauses += worker->accept_pauses.value();
+      return pauses > 0;
+    });
+    ASSERT_TRUE(good.send(get_frame("k", 1)));
+    EXPECT_EQ(good.receive(1).size(), 1u);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &old), 0);
+    EXPECT_TRUE(paused);
+    std::string hello;
+    encode(hello, 1, protocol::Hello{});
+    ASSERT_TRUE(waiting.send(hello));
+    EXPECT_EQ(waiting.receive(1).size(), 1u);  // it only had to wait
+  }
+}
+
+TEST_F(Listening, a_drain_answers_what_has_arrived_and_then_closes) {
+  start();
+  Caller busy(listener_->port()), idle(listener_->port());
+  std::string puts;
+  for (std::uint32_t i = 0; i < 500; ++i) puts += put_frame("k" + std::to_string(i), "v", i);
+  ASSERT_TRUE(busy.send(puts));
+  ASSERT_TRUE(eventually([&] { return sum(&WorkerCounts::received_bytes) > puts.size(); }));
+  listener_->drain(10'000'000, [] { return false; });
+  EXPECT_EQ(rig_.shared->connections(), 0u);
+  EXPECT_EQ(busy.receive(500).size(), 500u);
+  EXPECT_TRUE(busy.closed_by_node());
+  EXPECT_TRUE(idle.closed_by_node());
+}
+
+TEST_F(Listening, tls_clients_prove_who_they_are) {
+  std::string pattern = "/tmp/zaris-tls-XXXXXX";
+  const std::string folder = ::mkdtemp(pattern.data());
+  ASSERT_TRUE(tls::make_dev_ca({folder, {tls::DevServer{}}, {tls::DevClient{"app", ""}}, 30}));
+  ClientListenerOptions options;
+  options.tls_address = "127.0.0.1:0";
+  options.tls = *tls::Context::server({folder + "/server.crt", folder + "/server.key", folder + "/ca.crt", tls::ClientAuth::required, tls::MinVersion::tls12});
+  start(options);
+  const auto with = *tls::Context::client({folder + "/ca.crt", folder + "/app.crt", folder + "/app.key"});
+  const auto without = *tls::Context::client({folder + "/ca.crt", "", ""});
+  Caller known(listener_->tls_port(), with.get());
+  ASSERT_EQ(known.welcome.size(), 1u);
+  protocol::Welcome welcome;
+  ASSERT_TRUE(decode(known.welcome[0].body, welcome));
+  EXPECT_EQ(welcome.principal, "app");
+  const std::string value(1u << 20, 'x');
+  std::string frames = put_frame("big", value, 1);
+  for (std::uint32_t i = 0; i < 8; ++i) frames += get_frame("big", i);
+  auto sent = std::async(std::launch::async, [&] { return known.send(frames); });
+  EXPECT_TRUE(sent.get());
+  EXPECT_EQ(known.receive(9).size(), 9u);
+
+  Caller unknown(listener_->tls_port(), without.get());
+  EXPECT_TRUE(unknown.welcome.empty());
+  Caller plain(listener_->tls_port(), nullptr, false);
+  std::string hello;
+  encode(hello, 1, protocol::Hello{});
+  (void)plain.send(hello);
+  EXPECT_TRUE(plain.receive(1).empty());
+  EXPECT_TRUE(eventually([&] { return sum(&WorkerCounts::refused_tls, 1) == 2; }));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Bind, says_which_address_it_cannot_have) {
+  Rig rig;
+  ClientListenerOptions options;
+  options.address = "127.0.0.1:0";
+  const auto one = ClientListener::bind(*rig.shared, options);
+  ASSERT_TRUE(one);
+  options.address = fmt::format("127.0.0.1:{}", (*one)->port());
+  const auto two = ClientListener::bind(*rig.shared, options);
+  ASSERT_FALSE(two);
+  EXPECT_EQ(two.error().code, "listen_failed");
+  EXPECT_THAT(two.error().text(), ::testing::HasSubstr("another process has that port"));
+}
+
+}  // namespace
+}  // namespace zaris::node
