@@ -1,0 +1,145 @@
+// feed followers|drop: the pins of a region. Every other verb of `zaris feed` and all of `zaris cursor` belong to programs of
+// their own, which take over this process, as git's subcommands do.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cluster/cli/verbs.hpp"
+
+namespace zaris::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using Kind = Column::Kind;
+
+// Beside the own binary first, so that a build tree and an installation each use their own.
+int hand_over(const std::string& program, const std::vector<std::string>& arguments, const Context& context) {
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::string beside = (self.parent_path() / program).string();
+  std::vector<std::string> all{program};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& one : all) argv.push_back(one.data());
+  argv.push_back(nullptr);
+  // The common options were taken here; those programs know them by the environment.
+  if (!context.urls.empty()) ::setenv("ZARIS_URL", context.urls[0].c_str(), 1);
+  if (!context.admins.empty()) ::setenv("ZARIS_ADMIN", context.admins[0].c_str(), 1);
+  (void)flush_out();
+  ::execv(beside.c_str(), argv.data());
+  if (errno == ENOENT) ::execvp(program.c_str(), argv.data());
+  return fail({"program_missing", fmt::format("cannot run {}: {}", program, std::strerror(errno)), "it comes with the package, beside zaris"});
+}
+
+const Sheet pin_sheet{{{"PRINCIPAL", "/principal"},
+                       {"LINK", "/link"},
+                       {"TARGET", "/target_cluster_id"},
+                       {"SCOPE", "/scope_id"},
+                       {"ATTACHED", "/attached", Kind::boolean},
+                       {"MOVED", "/idle_seconds", Kind::seconds},
+                       {"HELD", "/held_bytes", Kind::bytes},
+                       {"RECORDS", "/held_records", Kind::count, true},
+                       {"BOUND", "/bound_bytes", Kind::bytes},
+                       {"TIME LEFT", "/seconds_left", Kind::seconds},
+                       {"AGE", "/age_seconds", Kind::seconds, true},
+                       {"SEGMENTS", "/segments", Kind::count, true},
+                       {"LOST", "/lost", Kind::boolean}},
+                      "/link"};
+
+ordered_json to_json(const protocol::PinRow& pin) {
+  const auto seconds = [](std::uint64_t us) { return static_cast<double>(us) / 1e6; };
+  return {{"principal", pin.principal},
+          {"link", pin.link},
+          {"target_cluster_id", hex16(pin.target.value())},
+          {"scope_id", hex16(pin.scope.value())},
+          {"scope", printable(pin.scope_text, 4096)},
+          {"attached", pin.attached},
+          {"age_seconds", seconds(pin.age_us)},
+          {"idle_seconds", seconds(pin.idle_us)},
+          {"held_bytes", pin.held_bytes},
+          {"held_records", pin.held_records},
+          {"bound_bytes", pin.bytes_max},
+          {"bound_seconds", seconds(pin.age_max_us)},
+          {"seconds_left", pin.left_us ? ordered_json(seconds(*pin.left_us)) : ordered_json(nullptr)},
+          {"segments", pin.segments},
+          {"lost", pin.lost}};
+}
+
+int followers(const Context& context) {
+  const auto client = context.connect();
+  if (!client) return fail(client.error());
+  const auto list = (*client)->list_pins().get();
+  if (!list) return fail(list.error());
+  ordered_json rows = ordered_json::array();
+  for (const auto& pin : list->pins) rows.push_back(to_json(pin));
+  print_rows(context.format, pin_sheet, rows);
+  return exit_ok;
+}
+
+struct DropOptions {
+  std::string link, principal;
+};
+
+int drop(const Context& context, const DropOptions& o) {
+  const auto client = context.connect();
+  if (!client) return fail(client.error());
+  const auto list = (*client)->list_pins().get();
+  if (!list) return fail(list.error());
+  std::vector<const protocol::PinRow*> found;
+  for (const auto& pin : list->pins)
+    if (pin.link == o.link && (o.principal.empty() || pin.principal == o.principal)) found.push_back(&pin);
+  if (found.empty()) return fail({"not_found", "no follower has a pin for link " + printable(o.link), "`zaris feed followers` lists them"});
+  std::uint64_t bytes = 0;
+  for (const auto* pin : found) bytes += pin->held_bytes;
+  const std::string what = fmt::format("{} pin{} of link {}, which hold{} {} of log", found.size(), found.size() == 1 ? "" : "s", o.link, found.size() == 1 ? "s" : "", show_bytes(bytes));
+  if (context.dry_run) {
+    note(context, "would drop " + what);
+    return exit_ok;
+  }
+  if (const auto sure = context.confirm("This drops " + what + ". That follower will need a full copy where the log no longer reaches its place."); !sure) return fail(sure.error());
+  std::size_t dropped = 0;
+  for (const auto* pin : found) {
+    const auto done = (*client)->drop_pin({pin->principal, pin->link, pin->scope, pin->target}).get();
+    if (!done) return fail(done.error());
+    dropped += done->dropped ? 1 : 0;
+  }
+  note(context, fmt::format("dropped {} of {}", dropped, what));
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_feed(CLI::App& app, Context& context) {
+  CLI::App* group = add_verb(app, "feed", "the change feed: who follows it, and what it says (zaris-feed)",
+                             "zaris feed followers\nzaris feed tail --help\nzaris feed drop a-to-b --dry-run");
+  {
+    CLI::App* sub = add_verb(*group, "followers", "who holds the log back: bytes, bound, time left", "zaris feed followers -o wide");
+    sub->callback([&context] { context.action = [&context] { return followers(context); }; });
+  }
+  {
+    auto o = std::make_shared<DropOptions>();
+    CLI::App* sub = add_verb(*group, "drop", "drop a follower's pin, so that the log may be trimmed", "zaris feed drop a-to-b --yes");
+    sub->add_option("LINK", o->link, "the link, as `zaris feed followers` names it")->required();
+    sub->add_option("--principal", o->principal, "only that of this principal");
+    sub->callback([&context, o] { context.action = [&context, o] { return drop(context, *o); }; });
+  }
+  group->prefix_command();
+  group->callback([&context, group] {
+    if (context.action) return;
+    context.action = [&context, group] { return hand_over("zaris-feed", group->remaining(), context); };
+  });
+}
+
+void add_cursor(CLI::App& app, Context& context) {
+  CLI::App* group = add_verb(app, "cursor", "a follower's cursors (zaris-cursor)", "zaris cursor list\nzaris cursor --help");
+  group->prefix_command();
+  group->set_help_flag();
+  group->callback([&context, group] { context.action = [&context, group] { return hand_over("zaris-cursor", group->remaining(), context); }; });
+}
+
+}  // namespace zaris::cli

@@ -1,0 +1,201 @@
+// link list|show|pause|resume|accept-source|accept-target|accept-removal (the follower's), drop-scope and drop (the target's)
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cluster/cli/http.hpp"
+#include "cluster/cli/link_json.hpp"
+#include "cluster/cli/verbs.hpp"
+
+namespace zaris::cli {
+
+using nlohmann::ordered_json;
+using std::chrono::milliseconds;
+
+Result<ordered_json> ask_admin(const std::string& method, const std::string& admin, const std::string& target, milliseconds timeout) {
+  const auto answer = http(method, admin, target, "", timeout);
+  if (!answer) return tl::unexpected(answer.error());
+  auto json = ordered_json::parse(answer->body, nullptr, false);
+  if (answer->status >= 200 && answer->status < 300) {
+    if (json.is_discarded()) return failure("protocol_malformed", admin + target + " did not answer in JSON", "is this the admin port of a follower?");
+    return json;
+  }
+  if (json.is_object() && json.contains("code") && json["code"].is_string()) {
+    const auto text = [&](const char* name) { return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : std::string(); };
+    return failure(text("code"), text("message"), text("hint"));
+  }
+  return failure("server_error", fmt::format("{}{} answered {}", admin, target, answer->status), "");
+}
+
+Result<ordered_json> links_of(const std::string& admin, milliseconds timeout) {
+  auto json = ask_admin("GET", admin, "/v1/links", timeout);
+  if (!json) return json;
+  if (json->is_object() && json->contains("links")) *json = ordered_json((*json)["links"]);
+  if (!json->is_array()) return failure("protocol_malformed", admin + "/v1/links is no list", "is this the admin port of a follower?");
+  return json;
+}
+
+Result<ordered_json> link_of(const std::string& admin, const std::string& name, milliseconds timeout) {
+  return ask_admin("GET", admin, "/v1/links/" + url_encoded(name), timeout);
+}
+
+namespace {
+
+using Kind = Column::Kind;
+
+struct LinkOptions {
+  std::string name, reason;
+};
+
+constexpr milliseconds default_timeout{10'000};
+
+const Sheet list_sheet{{{"NAME", "/name"},
+                        {"STATE", "/state"},
+                        {"STALENESS", "/staleness_seconds", Kind::seconds},
+                        {"BACKLOG", "/backlog_revisions", Kind::count},
+                        {"BYTES", "/backlog_bytes", Kind::bytes},
+                        {"CAUGHT UP", "/caught_up", Kind::boolean},
+                        {"SOURCE", "/source/cluster_id", Kind::text, true},
+                        {"TARGET", "/target/cluster_id", Kind::text, true},
+                        {"SCOPE", "/scope_id", Kind::text, true},
+                        {"CURSOR AGE", "/cursor_age_seconds", Kind::seconds, true},
+                        {"REASON", "/reason"}}};
+
+const Sheet show_sheet{{{"name", "/name"},
+                        {"state", "/state"},
+                        {"reason", "/reason"},
+                        {"next step", "/next_step"},
+                        {"caught up", "/caught_up", Kind::boolean},
+                        {"staleness", "/staleness_seconds", Kind::seconds},
+                        {"backlog", "/backlog_revisions", Kind::count},
+                        {"backlog bytes", "/backlog_bytes", Kind::bytes},
+                        {"source", "/source/cluster_id"},
+                        {"source keys", "/source/live_keys", Kind::count},
+                        {"target", "/target/cluster_id"},
+                        {"target keys", "/target/live_keys", Kind::count},
+                        {"scope", "/scope_id"},
+                        {"bootstrap done", "/bootstrap/segments_done", Kind::count},
+                        {"bootstrap of", "/bootstrap/segments_total", Kind::count},
+                        {"bootstrap keys", "/bootstrap/records", Kind::count},
+                        {"bootstrap left", "/bootstrap/eta_seconds", Kind::seconds},
+                        {"applied", "/applied_total", Kind::count},
+                        {"conflicts", "/conflicts_total", Kind::count},
+                        {"cursor age", "/cursor_age_seconds", Kind::seconds}}};
+
+const Sheet segment_sheet{{{"SEGMENT", "/id"}, {"PHASE", "/phase"}, {"MARK", "/mark"}, {"CURSOR", "/cursor"}, {"HEAD", "/head"}, {"FLOOR", "/floor"}, {"STOPPED", "/stopped_reason"}}, "/id"};
+
+int list(const Context& context, const LinkOptions&) {
+  const auto timeout = context.timeout(default_timeout);
+  if (!timeout) return fail(timeout.error());
+  ordered_json all = ordered_json::array();
+  int worst = exit_ok;
+  for (const std::string& admin : context.admins) {
+    const auto links = links_of(admin, *timeout);
+    if (!links) {
+      worst = fail(links.error());
+      continue;
+    }
+    for (const auto& link : *links) all.push_back(link);
+  }
+  if (worst != exit_ok && all.empty()) return worst;
+  print_rows(context.format, list_sheet, all);
+  return worst == exit_ok ? exit_ok : exit_partly;
+}
+
+int show(const Context& context, const LinkOptions& o) {
+  const auto timeout = context.timeout(default_timeout);
+  if (!timeout) return fail(timeout.error());
+  const auto link = link_of(context.admins[0], o.name, *timeout);
+  if (!link) return fail(link.error());
+  print_one(context.format, show_sheet, *link);
+  if (context.format == Format::wide && link->contains("segments")) {
+    write_out("\n");
+    print_rows(Format::table, segment_sheet, (*link)["segments"]);
+  }
+  return exit_ok;
+}
+
+struct Verb {
+  const char* name;
+  const char* description;
+  const char* done;
+  const char* question;  // null: nothing is lost by it
+};
+constexpr Verb verbs[] = {
+    {"pause", "stop following; the place is kept", "paused; the source keeps its log for it within log.pin_bytes and log.pin_age", nullptr},
+    {"resume", "go on", "resumed", nullptr},
+    {"accept-source", "held(source_reset): make the target what the source is now", "accepted; the target becomes what the source is",
+     "The source lost its data or is another one than before. Accepting replaces the target's content in this link's scope by what the source holds now."},
+    {"accept-target", "held(target_changed): take the target as it is, and begin anew", "accepted; the link begins anew",
+     "The target is another cluster than before. Accepting drops the positions that were kept for the old one and copies everything anew."},
+    {"accept-removal", "held(large_removal): let it remove that many keys, this once", "accepted; it goes on",
+     "The link is about to remove or roll back more keys of the target than links[].max_removal allows. Accepting lets it, this once."},
+};
+
+int act(const Context& context, const LinkOptions& o, const Verb& verb) {
+  const auto timeout = context.timeout(default_timeout);
+  if (!timeout) return fail(timeout.error());
+  if (context.dry_run) {
+    const auto link = link_of(context.admins[0], o.name, *timeout);
+    if (!link) return fail(link.error());
+    note(context, fmt::format("would {} link {}, which stands so:", verb.name, o.name));
+    print_one(context.format, show_sheet, *link);
+    return exit_ok;
+  }
+  if (verb.question != nullptr)
+    if (const auto sure = context.confirm(fmt::format("Link {}: {}", o.name, verb.question)); !sure) return fail(sure.error());
+  const std::string query = o.reason.empty() ? "" : "?reason=" + url_encoded(o.reason);
+  const auto done = ask_admin("POST", context.admins[0], "/v1/links/" + url_encoded(o.name) + "/" + verb.name + query, *timeout);
+  if (!done) return fail(done.error());
+  note(context, fmt::format("link {}: {}", o.name, verb.done));
+  if (context.format == Format::json || context.format == Format::yaml || context.format == Format::ndjson) print_document(context.format, *done);
+  return exit_ok;
+}
+
+// The target's own register: what left a link's scope, and links that nobody runs any more.
+int drop(const Context& context, const LinkOptions& o, bool whole_link) {
+  const auto client = context.connect();
+  if (!client) return fail(client.error());
+  const auto ask = [&](bool dry_run) { return whole_link ? (*client)->drop_link(o.name, dry_run).get() : (*client)->drop_scope(o.name, dry_run).get(); };
+  const auto would = ask(true);
+  if (!would) return fail(would.error());
+  const std::string what = whole_link ? fmt::format("{} marks of link {}; its scope is no standby any more, its data stay", show_count(would->count), o.name)
+                                      : fmt::format("{} keys that left the scope of link {}", show_count(would->count), o.name);
+  if (context.dry_run) {
+    note(context, "would drop " + what);
+    return exit_ok;
+  }
+  if (const auto sure = context.confirm(fmt::format("This drops from {} {}.", context.urls[0], what)); !sure) return fail(sure.error());
+  const auto done = ask(false);
+  if (!done) return fail(done.error());
+  note(context, fmt::format("dropped {} {}", show_count(done->count), whole_link ? "marks" : "keys"));
+  return exit_ok;
+}
+
+}  // namespace
+
+void add_link(CLI::App& app, Context& context) {
+  CLI::App* group = add_verb(app, "link", "the links of a follower", "zaris link list\nzaris link show a-to-b -o json\nzaris link pause a-to-b --reason maintenance");
+  group->require_subcommand(1);
+  const auto verb = [&](const std::string& name, const std::string& description, const std::string& examples, bool named, auto run) {
+    auto o = std::make_shared<LinkOptions>();
+    CLI::App* sub = add_verb(*group, name, description, examples);
+    if (named) sub->add_option("NAME", o->name, "the link")->required();
+    sub->callback([&context, o, run] { context.action = [&context, o, run] { return run(context, *o); }; });
+    return std::pair{sub, o};
+  };
+  verb("list", "all links of the follower at --admin", "zaris link list -o wide\nzaris link list --admin http://10.0.0.7:7891", false, [](auto& c, auto& o) { return list(c, o); });
+  verb("show", "one link: state, lag, positions (-o wide, json: per segment)", "zaris link show a-to-b\nzaris link show a-to-b -o json", true,
+       [](auto& c, auto& o) { return show(c, o); });
+  for (const Verb& one : verbs) {
+    auto [sub, o] = verb(one.name, one.description, fmt::format("zaris link {} a-to-b", one.name), true, [&one](auto& c, auto& options) { return act(c, options, one); });
+    if (std::string_view(one.name) == "pause") sub->add_option("--reason", o->reason, "why, for whoever looks next");
+  }
+  verb("drop-scope", "at the target (--url): delete what left the link's scope", "zaris link drop-scope a-to-b --url zaris://b/main --dry-run", true,
+       [](auto& c, auto& o) { return drop(c, o, false); });
+  verb("drop", "at the target (--url): forget a link and its marks; data stay", "zaris link drop a-to-b --url zaris://b/main --yes", true,
+       [](auto& c, auto& o) { return drop(c, o, true); });
+}
+
+}  // namespace zaris::cli

@@ -1,0 +1,149 @@
+// status: one screen of regions and links, and whether they are in step.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cluster/cli/link_json.hpp"
+#include "cluster/cli/verbs.hpp"
+
+namespace zaris::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using protocol::StatusAnswer;
+
+ordered_json to_json(const std::string& url, const StatusAnswer& s) {
+  return {{"url", url},
+          {"region", s.region},
+          {"store", s.store},
+          {"node", s.node},
+          {"version", s.version},
+          {"cluster_id", hex16(s.cluster.value())},
+          {"history_id", hex16(s.history.value())},
+          {"role", s.role},
+          {"state", s.state},
+          {"state_reason", s.state_reason},
+          {"segments", s.segments},
+          {"live_keys", s.live_keys},
+          {"live_bytes", s.live_bytes},
+          {"tombstones", s.tombstones},
+          {"digest", s.digest.hex()},
+          {"commits", s.commits},
+          {"generation", s.generation.value()},
+          {"site_epoch", s.site_epoch.value()},
+          {"memory", {{"used_bytes", s.memory_used}, {"max_bytes", s.memory_max}, {"resident_bytes", s.memory_resident}}},
+          {"log", {{"bytes", s.log_bytes}, {"budget_bytes", s.log_budget}, {"pinned_bytes", s.log_pinned}, {"reach_seconds", static_cast<double>(s.log_reach_us) / 1e6}}},
+          {"limits", {{"key_bytes", s.key_bytes_max}, {"value_bytes", s.value_bytes_max}}},
+          {"links", s.links},
+          {"pins", s.pins},
+          {"connections", s.connections},
+          {"closed_time_us", s.closed_time_us},
+          {"uptime_seconds", static_cast<double>(s.uptime_us) / 1e6},
+          {"insecure", s.insecure},
+          {"feed_address", s.feed_address},
+          {"admin_address", s.admin_address}};
+}
+
+void show_region(const ordered_json& r) {
+  const auto text = [&](const char* name) { return r[name].get<std::string>(); };
+  const auto number = [](const ordered_json& v) { return v.get<std::uint64_t>(); };
+  write_out(fmt::format("region {}   {}{}, {}   store {}   cluster {}\n", text("region"), text("state"), text("state_reason").empty() ? "" : " (" + text("state_reason") + ")",
+                        text("role"), text("store"), text("cluster_id")));
+  if (r["insecure"].get<bool>()) write_out("  INSECURE: TLS or client certificates are switched off\n");
+  write_out(fmt::format("  keys {}   {}   digest {}\n", show_count(number(r["live_keys"])), show_bytes(number(r["live_bytes"])), text("digest")));
+  const auto used = number(r["memory"]["used_bytes"]), most = number(r["memory"]["max_bytes"]);
+  write_out(fmt::format("  memory {} of {}{}   log {} of {}{}\n", show_bytes(used), show_bytes(most), most > 0 ? fmt::format(" ({} %)", used * 100 / most) : "",
+                        show_bytes(number(r["log"]["bytes"])), show_bytes(number(r["log"]["budget_bytes"])),
+                        number(r["pins"]) > 0 ? fmt::format(", {} pinned by {} followers", show_bytes(number(r["log"]["pinned_bytes"])), number(r["pins"])) : ""));
+  write_out(fmt::format("  node {} {}   up {}   generation {}   {} segments   {} links in   {} connections\n", text("node"), text("version"),
+                        show_seconds(r["uptime_seconds"].get<double>()), number(r["generation"]), number(r["segments"]), number(r["links"]), number(r["connections"])));
+}
+
+void show_link(const ordered_json& l) {
+  const auto text = [&](const char* name) { return l.contains(name) && l[name].is_string() ? l[name].get<std::string>() : std::string(); };
+  const auto number = [&](const char* path) {
+    const ordered_json::json_pointer at{std::string(path)};
+    return l.contains(at) && l.at(at).is_number() ? l.at(at).get<double>() : 0.0;
+  };
+  const auto count = [&](const char* path) { return show_count(static_cast<std::uint64_t>(number(path))); };
+  write_out(fmt::format("link {}   {}{}   staleness {}   backlog {} revisions, {}{}\n", text("name"), text("state"), text("reason").empty() ? "" : " (" + text("reason") + ")",
+                        show_seconds(number("/staleness_seconds")), count("/backlog_revisions"), show_bytes(static_cast<std::uint64_t>(number("/backlog_bytes"))),
+                        l.value("caught_up", false) ? "   caught up" : ""));
+  if (number("/bootstrap/segments_total") > number("/bootstrap/segments_done")) {
+    const auto eta = number("/bootstrap/eta_seconds");
+    write_out(fmt::format("  copying: {} of {} segments, {} keys{}\n", count("/bootstrap/segments_done"), count("/bootstrap/segments_total"), count("/bootstrap/records"),
+                          eta > 0 ? ", about " + show_seconds(eta) + " left" : ""));
+  }
+  if (!text("next_step").empty()) write_out("  next: " + text("next_step") + "\n");
+}
+
+int status(const Context& context) {
+  ordered_json regions = ordered_json::array(), links = ordered_json::array(), errors = ordered_json::array();
+  std::optional<Error> first;
+  const auto failed = [&](const std::string& where, const Error& error) {
+    errors.push_back({{"where", where}, {"code", error.code}, {"what", error.what}});
+    if (!first) first = error;
+  };
+  for (std::size_t i = 0; i < context.urls.size(); ++i) {
+    const auto client = context.connect(i);
+    if (!client) {
+      failed(context.urls[i], client.error());
+      continue;
+    }
+    for (std::size_t node = 0; node < (*client)->node_count(); ++node) {
+      const auto answer = (*client)->status(node).get();
+      if (answer) {
+        regions.push_back(to_json(context.urls[i], *answer));
+      } else {
+        failed(context.urls[i], answer.error());
+      }
+    }
+  }
+  const auto timeout = context.timeout(std::chrono::milliseconds(5000));
+  if (!timeout) return fail(timeout.error());
+  for (const std::string& admin : context.admins) {
+    const auto all = links_of(admin, *timeout);
+    if (all) {
+      for (const auto& link : *all) links.push_back(link);
+    } else if (context.admins_given) {
+      failed(admin, all.error());  // nobody asked for the default one
+    }
+  }
+  // Two regions of one node each: their digests speak for all they hold.
+  ordered_json in_step = nullptr;
+  if (context.urls.size() == 2 && regions.size() == 2)
+    in_step = regions[0]["digest"] == regions[1]["digest"] && regions[0]["live_keys"] == regions[1]["live_keys"];
+
+  if (context.format == Format::table || context.format == Format::wide) {
+    for (const auto& region : regions) {
+      show_region(region);
+      write_out("\n");
+    }
+    for (const auto& link : links) {
+      show_link(link);
+      write_out("\n");
+    }
+    if (in_step.is_boolean())
+      write_out(in_step.get<bool>() ? fmt::format("in step: both regions hold the same {} keys\n", show_count(regions[0]["live_keys"].get<std::uint64_t>()))
+                                    : fmt::format("not in step now: {} keys and {} keys\n", show_count(regions[0]["live_keys"].get<std::uint64_t>()),
+                                                  show_count(regions[1]["live_keys"].get<std::uint64_t>())));
+  } else if (context.format == Format::name) {
+    print_rows(context.format, {{}, "/region"}, regions);
+  } else {
+    print_document(context.format, {{"regions", regions}, {"links", links}, {"in_step", in_step}, {"errors", errors}});
+  }
+  if (!first) return exit_ok;
+  const int code = fail(*first);
+  return regions.empty() && links.empty() ? code : exit_partly;
+}
+
+}  // namespace
+
+void add_status(CLI::App& app, Context& context) {
+  CLI::App* sub = add_verb(app, "status", "regions, links, and whether they are in step, on one screen",
+                           "zaris status\nzaris status --url zaris://a:7861/main --url zaris://b:7861/main --admin http://f:7891");
+  sub->callback([&context] { context.action = [&context] { return status(context); }; });
+}
+
+}  // namespace zaris::cli

@@ -1,0 +1,246 @@
+// kv export, kv import: everything out, everything in.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+
+#include "cluster/cli/ndjson.hpp"
+#include "cluster/cli/verbs.hpp"
+#include "cluster/record/record_table.hpp"
+
+namespace zaris::cli {
+namespace {
+
+struct TransferOptions {
+  std::string prefix, file;
+  std::uint64_t batch = 2000;
+  bool keep_going = false;
+};
+
+// The next page is on its way while this one is written.
+int export_all(const Context& context, const TransferOptions& o) {
+  const auto scope = o.prefix.empty() ? Result<Scope>(Scope{}) : Scope::make({o.prefix});
+  if (!scope) return fail(scope.error());
+  const auto client = context.connect();
+  if (!client) return fail(client.error());
+  if (!o.file.empty() && std::freopen(o.file.c_str(), "wb", stdout) == nullptr)
+    return fail({"file_unreadable", fmt::format("cannot write {}: {}", o.file, std::strerror(errno)), ""});
+  client::ScanLimits limits;
+  limits.records = 8192;
+  limits.bytes = 2u << 20;
+  Progress progress(context);
+  std::uint64_t records = 0;
+  auto next = (*client)->scan(*scope, std::nullopt, limits);
+  std::string out;
+  while (true) {
+    const auto page = next.get();
+    if (!page) return fail(page.error());
+    if (page->next) next = (*client)->scan(*scope, page->next, limits);
+    out.clear();
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < row_count(page->table); ++i) {
+      const std::size_t length = read_row(page->table, i).length;
+      const auto record = parse_record(std::string_view(page->records).substr(at, length));
+      if (!record) return fail({"protocol_malformed", "a record that cannot be read: " + record.error().what, ""});
+      append_line(out, *record);
+      at += length;
+    }
+    records += row_count(page->table);
+    write_out(out);
+    progress.show(fmt::format("{} keys", show_count(records)));
+    if (!page->next) break;
+  }
+  if (!flush_out()) return fail({"file_unreadable", "the output could not be written: " + std::string(std::strerror(errno)), "is the disk full?"});
+  if (!o.file.empty()) progress.done(fmt::format("exported {} keys", show_count(records)));
+  return exit_ok;
+}
+
+// Lines of a file descriptor, however long.
+class Lines {
+ public:
+  explicit Lines(int fd) : fd_(fd) {}
+  // A view that is good until the next call; false at the end.
+  bool next(std::string_view& line) {
+    while (true) {
+      const auto newline = buffer_.find('\n', scanned_);
+      if (newline != std::string::npos) {
+        line = std::string_view(buffer_).substr(at_, newline - at_);
+        at_ = scanned_ = newline + 1;
+        ++number_;
+        return true;
+      }
+      if (end_) {
+        if (at_ == buffer_.size()) return false;
+        line = std::string_view(buffer_).substr(at_);
+        at_ = scanned_ = buffer_.size();
+        ++number_;
+        return true;
+      }
+      buffer_.erase(0, at_);
+      at_ = 0;
+      scanned_ = buffer_.size();
+      if (buffer_.size() > line_bytes_max) {
+        too_long_ = true;
+        return false;
+      }
+      const std::size_t room = 1u << 20;
+      buffer_.resize(scanned_ + room);
+      ssize_t got = 0;
+      do {
+        got = ::read(fd_, buffer_.data() + scanned_, room);
+      } while (got < 0 && errno == EINTR);
+      buffer_.resize(scanned_ + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+      end_ = got <= 0;
+    }
+  }
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  [[nodiscard]] bool too_long() const { return too_long_; }
+
+ private:
+  static constexpr std::size_t line_bytes_max = 64u << 20;
+  int fd_;
+  std::string buffer_;
+  std::size_t at_ = 0, scanned_ = 0;
+  std::uint64_t number_ = 0;
+  bool end_ = false, too_long_ = false;
+};
+
+class Import {
+ public:
+  Import(const Context& context, const TransferOptions& o, client::Client& client) : context_(context), o_(o), client_(client), progress_(context) {}
+
+  int run(int fd) {
+    Lines lines(fd);
+    std::string_view line;
+    std::vector<client::Operation> batch;
+    std::size_t batch_bytes = 0;
+    while (lines.next(line)) {
+      if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+      if (line.empty()) continue;
+      auto row = read_line(line);
+      if (!row) {
+        row.error().what = fmt::format("line {}: {}", lines.number(), row.error().what);
+        if (!o_.keep_going) return stop(row.error(), batch);
+        refuse(row.error());
+        continue;
+      }
+      batch_bytes += row->key.size() + row->value.size();
+      client::Operation one;
+      one.opcode = row->deleted ? protocol::Opcode::del : protocol::Opcode::put;
+      one.key = std::move(row->key);
+      one.value = std::move(row->value);
+      one.expires_us = row->expires_us;
+      batch.push_back(std::move(one));
+      if (batch.size() >= o_.batch || batch_bytes > (4u << 20)) {
+        send(std::move(batch));
+        batch = {};
+        batch_bytes = 0;
+        if (const auto code = collect(in_flight_max)) return *code;
+      }
+    }
+    if (lines.too_long()) return stop({"input_invalid", fmt::format("line {} is over 64 MiB", lines.number() + 1), ""}, batch);
+    if (!batch.empty()) send(std::move(batch));
+    if (const auto code = collect(0)) return *code;
+    progress_.done(summary());
+    if (refused_ > 0) return fail({"partly_done", fmt::format("{} of {} rows were refused; the first: {}", refused_, refused_ + done_, first_.text()), ""});
+    return exit_ok;
+  }
+
+ private:
+  static constexpr std::size_t in_flight_max = 6;
+
+  void send(std::vector<client::Operation> batch) { flight_.push_back(client_.bulk(std::move(batch))); }
+
+  // Waits until at most `most` are under way. A status: give up with it.
+  std::optional<int> collect(std::size_t most) {
+    while (flight_.size() > most) {
+      const auto outcomes = flight_.front().get();
+      flight_.pop_front();
+      for (const auto& outcome : outcomes) {
+        if (!outcome.error) {
+          ++done_;  // a delete of what is not there is done as well
+        } else {
+          refuse(*outcome.error);
+        }
+      }
+      progress_.show(summary());
+      if (refused_ > 0 && !o_.keep_going) return stop(first_, {});
+    }
+    return std::nullopt;
+  }
+
+  // Ends early: what was sent is waited for, and said.
+  int stop(const Error& why, const std::vector<client::Operation>& unsent) {
+    while (!flight_.empty()) {
+      for (const auto& outcome : flight_.front().get()) done_ += outcome.error ? 0 : 1;
+      flight_.pop_front();
+    }
+    progress_.done(summary() + (unsent.empty() ? "" : fmt::format("; {} rows read and not sent", unsent.size())));
+    const int code = fail(why);
+    return done_ > 0 && code == exit_refused ? exit_partly : code;
+  }
+
+  void refuse(const Error& why) {
+    if (refused_++ == 0) first_ = why;
+  }
+
+  std::string summary() const {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    return fmt::format("imported {} rows, {}/s", show_count(done_), show_count(static_cast<std::uint64_t>(static_cast<double>(done_) / std::max(seconds, 0.001))));
+  }
+
+  const Context& context_;
+  const TransferOptions& o_;
+  client::Client& client_;
+  Progress progress_;
+  std::deque<std::future<std::vector<client::Outcome>>> flight_;
+  std::uint64_t done_ = 0, refused_ = 0;
+  Error first_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+int import_all(const Context& context, const TransferOptions& o) {
+  int fd = STDIN_FILENO;
+  if (!o.file.empty() && o.file != "-") {
+    fd = ::open(o.file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail({"file_unreadable", fmt::format("cannot read {}: {}", o.file, std::strerror(errno)), ""});
+  }
+  auto options = context.url_options();
+  if (!options) return fail(options.error());
+  options->retry_unknown = true;  // a put of the same value twice is what an import is
+  if (context.timeout_text.empty()) options->timeout = std::chrono::seconds(60);
+  const auto client = client::Client::connect(std::move(*options));
+  if (!client) return fail(client.error());
+  return Import(context, o, **client).run(fd);
+}
+
+}  // namespace
+
+void add_transfer(CLI::App& kv, Context& context) {
+  const auto verb = [&](const std::string& name, const std::string& description, const std::string& examples, auto act) {
+    auto o = std::make_shared<TransferOptions>();
+    CLI::App* sub = add_verb(kv, name, description, examples);
+    sub->callback([&context, o, act] { context.action = [&context, o, act] { return act(context, *o); }; });
+    return std::pair{sub, o};
+  };
+  {
+    auto [sub, o] = verb("export", "every key as a line of JSON, in (slot, key) order; two equal stores give the same bytes",
+                         "zaris kv export > a.ndjson\nzaris kv export --prefix t1: --file t1.ndjson", [](auto& c, auto& options) { return export_all(c, options); });
+    sub->add_option("--prefix", o->prefix, "only keys that begin so");
+    sub->add_option("--file", o->file, "write to a file instead of standard output");
+  }
+  {
+    auto [sub, o] = verb("import", "write what lines of JSON say, as export gives them; a row with \"deleted\":true deletes",
+                         "zaris kv import a.ndjson\nzaris kv export --url zaris://a/main | zaris kv import --url zaris://b/main",
+                         [](auto& c, auto& options) { return import_all(c, options); });
+    sub->add_option("FILE", o->file, "a file instead of standard input");
+    sub->add_option("--batch", o->batch, "rows per bulk")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{65'536}));
+    sub->add_flag("--keep-going", o->keep_going, "go on past rows that are refused (exit 11 at the end)");
+  }
+}
+
+}  // namespace zaris::cli

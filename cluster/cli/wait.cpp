@@ -1,0 +1,132 @@
+// wait ready, wait link NAME --caught-up
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cluster/cli/link_json.hpp"
+#include "cluster/cli/verbs.hpp"
+
+namespace zaris::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds poll_every{50};
+constexpr milliseconds one_request{5000};
+
+struct WaitOptions {
+  std::string name;
+  bool caught_up = false;
+  double staleness = 0;
+  std::string state;
+};
+
+// Asks until it is so. `check` returns an empty text when it is, else what is missing. 8 when the time is over.
+int wait_for(const Context& context, const std::string& what, const std::function<std::string(milliseconds left)>& check) {
+  const auto timeout = context.timeout(milliseconds(60'000));
+  if (!timeout) return fail(timeout.error());
+  const auto deadline = Clock::now() + *timeout;
+  Progress progress(context);
+  while (true) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    const std::string missing = check(std::clamp(left, milliseconds(1), one_request));
+    if (missing.empty()) {
+      progress.done(what);
+      return exit_ok;
+    }
+    if (Clock::now() + poll_every >= deadline)
+      return fail({"timed_out", fmt::format("not so after {}: {}", show_seconds(static_cast<double>(timeout->count()) / 1e3), missing), ""});
+    progress.show("waiting: " + missing);
+    pause_for(poll_every);
+  }
+}
+
+// Caught up means: in stream everywhere, and at or above the head that a Ping sent **after this question** brought back. A
+// staleness shorter than the time since the question says just that.
+int wait_link(const Context& context, const WaitOptions& o) {
+  const auto asked = Clock::now();
+  std::optional<Error> hopeless;
+  const int code = wait_for(context, fmt::format("link {}: {}", o.name, o.caught_up ? "caught up" : "as wanted"), [&](milliseconds left) -> std::string {
+    const auto link = link_of(context.admins[0], o.name, left);
+    if (!link) {
+      if (link.error().code == "url_invalid" || link.error().code == "link_unknown") {
+        hopeless = link.error();
+        return "";
+      }
+      return link.error().what;
+    }
+    const std::string state = link->value("state", "unknown");
+    const double staleness = link->value("staleness_seconds", 1e12);
+    const auto stands = [&] {
+      const std::string reason = link->value("reason", "");
+      return fmt::format("{}{}, staleness {}, backlog {} revisions", state, reason.empty() ? "" : " (" + reason + ")", show_seconds(staleness),
+                         show_count(link->value("backlog_revisions", std::uint64_t{0})));
+    };
+    if (o.caught_up) {
+      const double since = std::chrono::duration<double>(Clock::now() - asked).count();
+      if (!link->value("caught_up", false) || staleness >= since) return stands();
+    }
+    if (o.staleness > 0 && staleness >= o.staleness) return stands();
+    if (!o.state.empty() && state != o.state) return stands();
+    return "";
+  });
+  return hopeless ? fail(*hopeless) : code;
+}
+
+int wait_ready(const Context& context) {
+  std::optional<Error> hopeless;
+  const int code = wait_for(context, "ready", [&](milliseconds) -> std::string {
+    for (std::size_t i = 0; i < context.urls.size(); ++i) {
+      auto options = context.url_options(i);
+      if (!options) {
+        hopeless = options.error();
+        return "";
+      }
+      options->timeout = std::min(options->timeout, one_request);
+      const auto client = client::Client::connect(std::move(*options));
+      if (!client) {
+        // A certificate or an identity does not put itself right.
+        if (client.error().code != "unreachable" && client.error().code != "connection_lost" && client.error().code != "timed_out") {
+          hopeless = client.error();
+          return "";
+        }
+        return client.error().what;
+      }
+      const auto status = (*client)->status().get();
+      if (!status) return status.error().what;
+      if (status->state != "serving") return context.urls[i] + " is " + status->state + (status->state_reason.empty() ? "" : ": " + status->state_reason);
+    }
+    return "";
+  });
+  return hopeless ? fail(*hopeless) : code;
+}
+
+}  // namespace
+
+void add_wait(CLI::App& app, Context& context) {
+  CLI::App* group = add_verb(app, "wait", "wait until something is so (exit 8 when the time is over)", "zaris wait ready --timeout 30s\nzaris wait link a-to-b --caught-up --timeout 60s");
+  group->require_subcommand(1);
+  {
+    CLI::App* sub = add_verb(*group, "ready", "until every --url serves", "zaris wait ready --url zaris://a/main --url zaris://b/main");
+    sub->callback([&context] { context.action = [&context] { return wait_ready(context); }; });
+  }
+  {
+    auto o = std::make_shared<WaitOptions>();
+    CLI::App* sub = add_verb(*group, "link", "until a link is caught up, fresh enough, or in a state",
+                             "zaris wait link a-to-b --caught-up --timeout 60s\nzaris wait link a-to-b --state running\nzaris wait link a-to-b --staleness 1.5");
+    sub->add_option("NAME", o->name, "the link")->required();
+    sub->add_flag("--caught-up", o->caught_up, "everything that the source held when this was asked is in the target");
+    sub->add_option("--staleness", o->staleness, "below this many seconds")->check(CLI::PositiveNumber);
+    sub->add_option("--state", o->state, "running, bootstrap, held, paused, …");
+    sub->callback([&context, o] {
+      context.action = [&context, o] {
+        if (!o->caught_up && o->staleness == 0 && o->state.empty()) o->caught_up = true;
+        return wait_link(context, *o);
+      };
+    });
+  }
+}
+
+}  // namespace zaris::cli
