@@ -69,7 +69,6 @@ struct AdminServer::Impl {
   std::function<std::string()> status;
   Metrics metrics;
   std::unique_ptr<HttpListener> listener;
-  std::uint64_t rounds_seen = 0;
 
   std::vector<Check> checks(bool of_readiness) const {
     const std::lock_guard lock(mutex);
@@ -183,10 +182,6 @@ Result<void> AdminServer::start(const AdminOptions& options) {
 void AdminServer::stop() { impl_->listener.reset(); }
 std::uint16_t AdminServer::port() const { return impl_->listener ? impl_->listener->port() : 0; }
 
-bool AdminServer::moving() {
-  if (!impl_->listener) return true;
-  const std::uint64_t rounds = impl_->listener->rounds();
-  return std::exchange(impl_->rounds_seen, rounds) != rounds;
-}
+std::uint64_t AdminServer::rounds() const { return impl_->listener ? impl_->listener->rounds() : 0; }
 
 }  // namespace zaris::admin

@@ -71,8 +71,8 @@ class AdminServer {
   [[nodiscard]] Result<void> start(const AdminOptions& options);
   void stop();
   [[nodiscard]] std::uint16_t port() const;      // as bound
-  // Has its loop moved since the last call? For the watchdog.
-  [[nodiscard]] bool moving();
+  // Rounds that its loop has made; at least one a second.
+  [[nodiscard]] std::uint64_t rounds() const;
 
   // What a request gets; what the listener calls. For tests without a socket.
   [[nodiscard]] HttpAnswer answer(HttpRequest request, std::string_view content_type = {}) const;

@@ -152,7 +152,7 @@ std::string Metrics::scrape() { return prometheus::TextSerializer().Serialize(im
 std::string metrics_page(const std::vector<MetricChapter>& chapters) {
   std::string out =
       "# Metrics\n\n"
-      "<!-- Made from the tables in the code by `zarisd`'s and `zaris-follower`'s families; a test fails when it is stale. -->\n\n"
+      "<!-- Made from the tables in the code by tests/unit/config/regenerate; a test fails when it is stale. -->\n\n"
       "Every process serves these at `/metrics` on its admin listener. Time is in seconds, size in bytes, parts are ratios of 1; a moment\n"
       "is a Unix time, so that the query does `time() - x`. All label values of a counter are there at 0 from the start. A state is a set of\n"
       "series of which exactly one is 1. Names and label values are an interface: they change only with a release that has both.\n";

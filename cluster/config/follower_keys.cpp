@@ -27,10 +27,10 @@ std::vector<KeyRow> rows() {
                             [](F& c, const Value& v) { c.target.durability = v.text == "owner" ? ApplyDurability::owner : ApplyDurability::store_default; }),
                      {"default", "owner"}));
   const auto target_tls = [&](const std::string& key, std::string TlsFiles::* member, const std::string& doc) {
-    r.push_back(reloadable(row<F>("target.tls." + key, Kind::file, "", doc + " for the target; `tls." + key + "` unless set.",
-                                  [member](F& c, const Value& v) { c.target.tls.*member = v.text; })));
-    r.push_back(reloadable(row<F>("tls." + key, Kind::file, "", doc + " for every connection that has none of its own.",
-                                  [member](F& c, const Value& v) { c.tls.*member = v.text; })));
+    r.push_back(row<F>("target.tls." + key, Kind::file, "", doc + " for the target; `tls." + key + "` unless set.",
+                                  [member](F& c, const Value& v) { c.target.tls.*member = v.text; }));
+    r.push_back(row<F>("tls." + key, Kind::file, "", doc + " for every connection that has none of its own.",
+                                  [member](F& c, const Value& v) { c.tls.*member = v.text; }));
   };
   target_tls("cert", &TlsFiles::cert, "Certificate chain (PEM)");
   target_tls("key", &TlsFiles::key, "Private key (PEM)");
@@ -68,8 +68,8 @@ std::vector<KeyRow> link_rows() {
                        else c.source.cluster_id = ClusterId{v.number};
                      }));
   const auto tls = [&](const std::string& key, std::string TlsFiles::* member, const std::string& doc) {
-    r.push_back(reloadable(row<L>("source." + key, Kind::file, "", doc + " for the source; `tls." + key + "` unless set.",
-                                  [member](L& c, const Value& v) { c.source.tls.*member = v.text; })));
+    r.push_back(row<L>("source." + key, Kind::file, "", doc + " for the source; `tls." + key + "` unless set.",
+                                  [member](L& c, const Value& v) { c.source.tls.*member = v.text; }));
   };
   tls("ca", &TlsFiles::ca, "Authorities (PEM)");
   tls("cert", &TlsFiles::cert, "Certificate chain (PEM)");

@@ -12,8 +12,8 @@ void add_listener(std::vector<KeyRow>& rows, const std::string& name, const std:
                         [get](N& c, const Value& v) { get(c).address = v.text; }));
   if (tls) {
     const auto file = [&](const std::string& key, std::string TlsFiles::* member, const std::string& text) {
-      rows.push_back(reloadable(row<N>("listeners." + name + ".tls." + key, Kind::file, "", text + " of this listener; `tls." + key + "` unless set.",
-                                       [get, member](N& c, const Value& v) { get(c).tls.*member = v.text; })));
+      rows.push_back(row<N>("listeners." + name + ".tls." + key, Kind::file, "", text + " of this listener; `tls." + key + "` unless set.",
+                                       [get, member](N& c, const Value& v) { get(c).tls.*member = v.text; }));
     };
     file("cert", &TlsFiles::cert, "Certificate chain (PEM)");
     file("key", &TlsFiles::key, "Private key (PEM)");
@@ -52,7 +52,7 @@ std::vector<KeyRow> rows() {
                              [](N& c, const Value& v) { c.node.threads = static_cast<std::uint32_t>(v.number); }), 0, 256));
 
   const auto tls = [&](const std::string& key, std::string TlsFiles::* member, const std::string& doc) {
-    r.push_back(reloadable(row<N>("tls." + key, Kind::file, "", doc, [member](N& c, const Value& v) { c.tls.*member = v.text; })));
+    r.push_back(row<N>("tls." + key, Kind::file, "", doc, [member](N& c, const Value& v) { c.tls.*member = v.text; }));
   };
   tls("cert", &TlsFiles::cert, "Certificate chain (PEM) of every listener that has none of its own.");
   tls("key", &TlsFiles::key, "Its private key (PEM).");

@@ -174,7 +174,7 @@ void add_rows(std::string& out, const std::vector<KeyRow>& rows, const std::stri
     const std::string fallback = row.required ? "**required**" : row.fallback.empty() ? "–" : "`" + row.fallback + "`";
     const std::string range = range_of(row);
     out += fmt::format("| `{}{}` | {} | {} | {} | {} | {} |\n", prefix, row.key, kind_name(row.kind), fallback, range.empty() ? "–" : range,
-                       row.reload || reload ? "yes" : "restart", row.doc);
+                       row.reload || reload ? "yes" : row.kind == Kind::file ? "content" : "restart", row.doc);
   }
 }
 
@@ -234,6 +234,8 @@ std::string reference_page() {
       "- Keys and passwords are never values: only names of files that hold them.\n"
       "- `--check-config` reads and checks everything, starts nothing, and ends with 0 or 3. `--print-config` prints what is in force and where each value comes from.\n"
       "- SIGHUP reads the files and the environment again. If anything is wrong, or a key that needs a restart has changed, nothing is taken over and the log says why.\n"
+      "- The column reload: `yes` is taken over by SIGHUP; `restart` needs one; of files the `content` is read again on SIGHUP and by itself within\n"
+      "  10 s of a change (also when a symbolic link is swapped), the name is not.\n"
       "- For editors: `deploy/schema/zarisd.schema.json`, `deploy/schema/zaris-follower.schema.json` "
       "(`# yaml-language-server: $schema=…` as the first line of a file).\n";
   add_table(out, node_keys());

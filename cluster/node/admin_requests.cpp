@@ -46,9 +46,10 @@ Status RequestExecutor::scan(const Frame& frame, std::string& out) {
   const store::ScanPage page = node_.store.scan(query, now_);
   std::string table, records;
   for (const std::string& record : page.records) {
-    const std::string_view key = request.keys_only ? std::string_view(record) : trusted_key(record.data());
-    append_row(table, {static_cast<std::uint32_t>(record.size()), 0, slot_of(key), 0});
-    records += record;
+    const std::string_view key = trusted_key(record.data());
+    const std::string_view row = request.keys_only ? key : std::string_view(record);
+    append_row(table, {static_cast<std::uint32_t>(row.size()), 0, slot_of(key), 0});
+    records += row;
   }
   encode(out, frame.header.correlation, protocol::ScanAnswer{page.next, table, records});
   return Status::ok;

@@ -58,7 +58,6 @@ Result<Bound> bind_socket(const std::string& address, const std::string& key) {
 struct ClientListener::Impl {
   ClientListenerOptions options;
   std::vector<std::unique_ptr<Worker>> workers;
-  std::vector<std::uint64_t> rounds_seen;
   std::uint16_t port = 0, tls_port = 0;
   bool running = false;
 };
@@ -95,7 +94,6 @@ Result<std::unique_ptr<ClientListener>> ClientListener::bind(NodeShared& node, C
   if (secure.fd >= 0) impl->workers[0]->listen(secure.fd, Protocol::native_tls, peers);
   impl->port = plain.port;
   impl->tls_port = secure.port;
-  impl->rounds_seen.assign(impl->workers.size(), 0);
   return std::unique_ptr<ClientListener>(new ClientListener(std::move(impl)));
 }
 
@@ -128,14 +126,10 @@ void ClientListener::stop() {
   impl_->workers.clear();
 }
 
-bool ClientListener::moving() {
-  bool all = true;
-  for (std::size_t i = 0; i < impl_->workers.size(); ++i) {
-    const std::uint64_t rounds = impl_->workers[i]->rounds();
-    all = all && rounds != impl_->rounds_seen[i];
-    impl_->rounds_seen[i] = rounds;
-  }
-  return all;
+std::vector<std::uint64_t> ClientListener::rounds() const {
+  std::vector<std::uint64_t> out;
+  for (const auto& worker : impl_->workers) out.push_back(worker->rounds());
+  return out;
 }
 
 }  // namespace zaris::node

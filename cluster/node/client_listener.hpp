@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cluster/base/result.hpp"
 #include "cluster/node/node_state.hpp"
@@ -41,8 +42,8 @@ class ClientListener {
   void drain(MonoMicros within_us, const std::function<bool()>& hurry);
   void stop();                               // ends the threads, cuts off what is left
 
-  // How many rounds each loop has made, for the watchdog: a loop that stands still for seconds is stuck.
-  [[nodiscard]] bool moving();
+  // Rounds that each loop has made; one that stands still for seconds is stuck.
+  [[nodiscard]] std::vector<std::uint64_t> rounds() const;
 
  private:
   struct Impl;

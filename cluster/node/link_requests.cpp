@@ -188,7 +188,7 @@ Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
   if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "zaris link list");
   std::uint64_t count = 0;
   for (const Scope& left : entry->left_scopes) {
-    store::ScanRequest scan{left, std::nullopt, 1024, 256u << 10, false};
+    store::ScanRequest scan{left, std::nullopt, 1024, 256u << 10, true};
     do {
       const store::ScanPage page = node_.store.scan(scan, now_);
       for (const std::string& record : page.records) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 namespace zaris::node {
 namespace {
@@ -24,8 +23,6 @@ Maintenance::~Maintenance() {
   stopped_.notify_all();
   thread_.join();
 }
-
-bool Maintenance::moving() { return std::exchange(rounds_seen_, rounds_.load(std::memory_order_relaxed)) != rounds_.load(std::memory_order_relaxed); }
 
 void Maintenance::run() {
   const std::function<WallMicros()> clock = [] {

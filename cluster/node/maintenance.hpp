@@ -17,7 +17,7 @@ class Maintenance {
   // `each_second` is called once a second on this thread.
   Maintenance(NodeShared& node, std::function<void()> each_second);
   ~Maintenance();
-  [[nodiscard]] bool moving();  // for the watchdog
+  [[nodiscard]] std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
 
  private:
   void run();
@@ -28,7 +28,6 @@ class Maintenance {
   std::condition_variable stopped_;
   bool stop_ = false;
   std::atomic<std::uint64_t> rounds_{0};
-  std::uint64_t rounds_seen_ = 0;
   std::thread thread_;
 };
 

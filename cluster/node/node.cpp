@@ -13,6 +13,7 @@
 #include "cluster/coordinator/local_coordinator.hpp"
 #include "cluster/logging/event_log.hpp"
 #include "cluster/node/client_listener.hpp"
+#include "cluster/node/loop_watch.hpp"
 #include "cluster/node/maintenance.hpp"
 #include "cluster/node/memory_plan.hpp"
 #include "cluster/node/node_metrics.hpp"
@@ -84,6 +85,9 @@ struct Node::Impl {
   std::unique_ptr<Maintenance> maintenance;
   admin::AdminServer admin;
   ReloadCounts reloads;
+  LoopWatch loops;
+  std::vector<std::unique_ptr<WatchedCertificates>> certificates;
+  MonoMicros certificates_polled = 0;
   std::mutex hash_mutex;
   std::string config_hash;
   std::vector<std::function<Result<void>(const config::NodeConfig&)>> on_reload;
@@ -98,15 +102,16 @@ struct Node::Impl {
       }
     }
   }
-  void reload_tls() {
-    if (!client_tls) return;
-    const auto changed = client_tls->reload();
-    if (!changed) {
-      reloads.tls_refused.fetch_add(1);
-      write(Level::error, "tls_reload_refused", changed.error().what, {{"code", changed.error().code}, {"listener", "client_tls"}});
-    } else if (*changed) {
-      reloads.tls_ok.fetch_add(1);
-      write(Level::info, "tls_reloaded", "new certificates are in use for new connections", {{"listener", "client_tls"}});
+  void reload_certificates() {
+    for (const auto& watched : certificates) {
+      const auto changed = watched->context->reload();
+      if (!changed) {
+        watched->refused.fetch_add(1);
+        write(Level::error, "tls_reload_refused", "the certificates in use stay: " + changed.error().text(), {{"code", changed.error().code}, {"listener", watched->listener}});
+      } else if (*changed) {
+        watched->ok.fetch_add(1);
+        write(Level::info, "tls_reloaded", "new certificates are in use for new connections", {{"listener", watched->listener}});
+      }
     }
   }
 };
@@ -200,7 +205,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   impl->reloads.last_ok_us = now;
   Impl* const raw = impl.get();
   admin::add_process_metrics(impl->admin.metrics(), "zarisd", impl->options.version, impl->options.revision);
-  add_node_metrics(impl->admin.metrics(), shared, impl->reloads, impl->client_tls, [raw] {
+  add_node_metrics(impl->admin.metrics(), shared, impl->reloads, [raw] {
     const std::lock_guard lock(raw->hash_mutex);
     return raw->config_hash;
   });
@@ -214,13 +219,18 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     }
     return "";
   });
-  impl->admin.live_check("loops", [] { return std::string(); });
+  impl->admin.live_check("loops", [raw] {
+    const std::string stuck = raw->loops.stuck(mono_now());
+    return stuck.empty() ? stuck : stuck + " has not moved for 10 s";
+  });
   if (!config.listeners.admin.address.empty()) {
     if (auto started = impl->admin.start({config.listeners.admin.address}); !started) return tl::unexpected(started.error());
     const auto at = config::parse_address(config.listeners.admin.address);
     shared.admin_address = fmt::format("{}:{}", at->host, impl->admin.port());
   }
 
+  auto node = std::unique_ptr<Node>(new Node(std::move(impl)));
+  if (raw->client_tls) node->watch_certificates("client_tls", raw->client_tls);
   write(Level::info, "node_opened", fmt::format("region {}, store {}, cluster {}, generation {}", config.region, config.store, hex16(store_options.cluster.value()), generation->value()),
         {{"region", config.region}, {"cluster", hex16(store_options.cluster.value())}, number("generation", generation->value()), {"version", shared.version}});
   if (report.had_data) {
@@ -228,7 +238,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     write(Level::warning, "restarted_empty", fmt::format("this region had data before ({}) and starts empty: {}", before,
                                                          config.node.on_empty_start == config::OnEmptyStart::hold ? "it holds" : "it serves, and links from it are held until an operator decides"));
   }
-  return std::unique_ptr<Node>(new Node(std::move(impl)));
+  return node;
 }
 
 store::Store& Node::store() { return *impl_->store; }
@@ -253,6 +263,10 @@ void Node::serve() {
   impl_->shared->state = hold ? NodeState::holding : NodeState::serving;
   impl_->maintenance = std::make_unique<Maintenance>(*impl_->shared, [impl = impl_.get()] { impl->each_second(); });
   impl_->listener->run();
+  impl_->loops.add("maintenance", [impl = impl_.get()] { return impl->maintenance->rounds(); });
+  for (std::size_t i = 0; i < impl_->threads; ++i) {
+    impl_->loops.add(fmt::format("client thread {}", i), [impl = impl_.get(), i] { return impl->listener->rounds()[i]; });
+  }
   const auto open = [](const char* name, const std::string& address, std::uint16_t port) {
     if (!address.empty()) write(Level::info, "listener_open", fmt::format("{} listens on {} (port {})", name, address, port), {{"listener", name}, {"address", address}, number("port", port)});
   };
@@ -270,7 +284,7 @@ Result<void> Node::reload(const config::NodeConfig& next, const std::string& con
       return taken;
     }
   }
-  impl_->reload_tls();
+  impl_->reload_certificates();
   logging::Level level = Level::info;
   if (logging::parse_level(next.logging.level, level)) logging::set_level(level);
   impl_->options.config.logging = next.logging;
@@ -310,10 +324,21 @@ void Node::close() {
   write(Level::info, "stopped", fmt::format("stopped with {} keys", keys), {number("keys", keys)});
 }
 
-bool Node::moving() {
-  const bool listener = impl_->listener->moving(), admin = impl_->admin.moving();
-  const bool maintenance = !impl_->maintenance || impl_->maintenance->moving();
-  return listener && admin && maintenance;
+std::string Node::stuck() { return impl_->loops.stuck(mono_now()); }
+
+void Node::poll_certificates() {
+  constexpr MonoMicros pause = 10'000'000;
+  if (mono_now() - impl_->certificates_polled < pause) return;
+  impl_->certificates_polled = mono_now();
+  impl_->reload_certificates();
+}
+
+void Node::watch_certificates(std::string listener, std::shared_ptr<tls::Context> context) {
+  auto watched = std::make_unique<WatchedCertificates>();
+  watched->listener = std::move(listener);
+  watched->context = std::move(context);
+  add_certificate_metrics(impl_->admin.metrics(), *watched);
+  impl_->certificates.push_back(std::move(watched));
 }
 
 std::string Node::one_line() const {

@@ -43,6 +43,8 @@ class Node {
   [[nodiscard]] std::uint32_t threads() const;  // that serve clients
   // Called on the main thread for each SIGHUP that was accepted, after the node has taken its own share over.
   void on_reload(std::function<Result<void>(const config::NodeConfig&)> take_over);
+  // Before serve(): a listener's certificates, to be reloaded with the node's own and shown in its metrics.
+  void watch_certificates(std::string listener, std::shared_ptr<tls::Context> context);
   // Before serve(): the feed's address as bound, for Status, and who ends the sessions on a pin that an operator drops
   // (principal, link).
   void host_feed(std::string address, std::function<void(const std::string&, const std::string&)> pin_dropped);
@@ -56,8 +58,12 @@ class Node {
   void drain(const std::function<bool()>& hurry);
   // Ends every thread and notes the clean stop.
   void close();
-  // Have all loops moved since the last call? The watchdog is fed only then.
-  [[nodiscard]] bool moving();
+  // Empty while all loops move; otherwise which does not. The watchdog is fed only while it is empty; to be asked, like
+  // poll_certificates, about once a second.
+  [[nodiscard]] std::string stuck();
+  // Reads certificate files again whose content may have changed (every 10 s, whatever the calls' pace): a new pair is
+  // used for new connections, a bad one is logged, counted and left alone. Sessions stay.
+  void poll_certificates();
   [[nodiscard]] std::string one_line() const;  // for the service manager's status
 
   [[nodiscard]] std::uint16_t client_port() const;

@@ -20,9 +20,9 @@ constexpr MetricFamily config_info{"zaris_config_info", MetricType::gauge, "sha2
 constexpr MetricFamily reload_ok{"zaris_config_last_reload_successful", MetricType::gauge, "", "1 if the newest configuration load was accepted, 0 if it was refused and the earlier one is still in force."};
 constexpr MetricFamily reload_time{"zaris_config_last_reload_success_timestamp_seconds", MetricType::gauge, "", "Unix time of the last accepted configuration load."};
 constexpr MetricFamily reloads_total{"zaris_config_reloads_total", MetricType::counter, "result: ok, refused", "Configuration reload attempts."};
-constexpr MetricFamily not_after{"zaris_tls_certificate_not_after_timestamp_seconds", MetricType::gauge, "listener: client_tls; kind: leaf, ca", "Unix time at which the certificate now in use stops being valid (the earliest of its chain or bundle)."};
-constexpr MetricFamily not_before{"zaris_tls_certificate_not_before_timestamp_seconds", MetricType::gauge, "listener: client_tls; kind: leaf, ca", "Unix time at which that certificate became valid; with the one above it gives the part of its life that is left."};
-constexpr MetricFamily tls_reloads{"zaris_tls_reloads_total", MetricType::counter, "listener: client_tls; result: ok, refused", "Times the certificate files were read again after a change."};
+constexpr MetricFamily not_after{"zaris_tls_certificate_not_after_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed; kind: leaf, ca", "Unix time at which the certificate now in use stops being valid (the earliest of its chain or bundle)."};
+constexpr MetricFamily not_before{"zaris_tls_certificate_not_before_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed; kind: leaf, ca", "Unix time at which that certificate became valid; with the one above it gives the part of its life that is left."};
+constexpr MetricFamily tls_reloads{"zaris_tls_reloads_total", MetricType::counter, "listener: client_tls, feed; result: ok, refused", "Times the certificate files were read again after a change."};
 constexpr MetricFamily generation{"zaris_node_generation", MetricType::gauge, "", "Generation of this run of the node; grows with every start."};
 constexpr MetricFamily keys{"zaris_keys", MetricType::gauge, "", "Live keys held by this node."};
 constexpr MetricFamily key_bytes{"zaris_keys_bytes", MetricType::gauge, "", "Bytes of the live records held by this node."};
@@ -196,9 +196,23 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
 
 std::span<const MetricFamily> node_families() { return families; }
 
-void add_node_metrics(admin::Metrics& metrics, NodeShared& node, const ReloadCounts& reloads, std::shared_ptr<tls::Context> client_tls,
-                      std::function<std::string()> config_hash) {
-  metrics.add([&node, &reloads, client_tls, config_hash](MetricSink& sink) {
+void add_certificate_metrics(admin::Metrics& metrics, const WatchedCertificates& watched) {
+  metrics.add([&watched](MetricSink& sink) {
+    sink.put(tls_reloads, static_cast<double>(watched.ok.load()), {{"listener", watched.listener}, {"result", "ok"}});
+    sink.put(tls_reloads, static_cast<double>(watched.refused.load()), {{"listener", watched.listener}, {"result", "refused"}});
+    const tls::Validity validity = watched.context->validity();
+    const auto put = [&](const MetricFamily& family, std::int64_t at, const char* kind) {
+      if (at != 0) sink.put(family, static_cast<double>(at), {{"listener", watched.listener}, {"kind", kind}});
+    };
+    put(not_after, validity.leaf_not_after_s, "leaf");
+    put(not_after, validity.ca_not_after_s, "ca");
+    put(not_before, validity.leaf_not_before_s, "leaf");
+    put(not_before, validity.ca_not_before_s, "ca");
+  });
+}
+
+void add_node_metrics(admin::Metrics& metrics, NodeShared& node, const ReloadCounts& reloads, std::function<std::string()> config_hash) {
+  metrics.add([&node, &reloads, config_hash](MetricSink& sink) {
     const auto now = static_cast<WallMicros>(
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
     const NodeState state = node.state.load();
@@ -210,18 +224,6 @@ void add_node_metrics(admin::Metrics& metrics, NodeShared& node, const ReloadCou
     sink.put(reload_time, static_cast<double>(reloads.last_ok_us.load()) / 1e6);
     sink.put(reloads_total, static_cast<double>(reloads.ok.load()), {{"result", "ok"}});
     sink.put(reloads_total, static_cast<double>(reloads.refused.load()), {{"result", "refused"}});
-    sink.put(tls_reloads, static_cast<double>(reloads.tls_ok.load()), {{"listener", "client_tls"}, {"result", "ok"}});
-    sink.put(tls_reloads, static_cast<double>(reloads.tls_refused.load()), {{"listener", "client_tls"}, {"result", "refused"}});
-    if (client_tls) {
-      const tls::Validity validity = client_tls->validity();
-      const auto put = [&](const MetricFamily& family, std::int64_t at, const char* kind) {
-        if (at != 0) sink.put(family, static_cast<double>(at), {{"listener", "client_tls"}, {"kind", kind}});
-      };
-      put(not_after, validity.leaf_not_after_s, "leaf");
-      put(not_after, validity.ca_not_after_s, "ca");
-      put(not_before, validity.leaf_not_before_s, "leaf");
-      put(not_before, validity.ca_not_before_s, "ca");
-    }
     sink.put(generation, node.generation.value());
     put_store(sink, node, now);
     put_commands(sink, node);

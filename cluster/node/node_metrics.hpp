@@ -13,10 +13,16 @@ struct ReloadCounts {
   std::atomic<std::uint64_t> ok{0}, refused{0};
   std::atomic<bool> last_ok{true};
   std::atomic<std::uint64_t> last_ok_us{0};
-  std::atomic<std::uint64_t> tls_ok{0}, tls_refused{0};
 };
 
-void add_node_metrics(admin::Metrics& metrics, NodeShared& node, const ReloadCounts& reloads, std::shared_ptr<tls::Context> client_tls,
-                      std::function<std::string()> config_hash);
+struct WatchedCertificates {
+  std::string listener;
+  std::shared_ptr<tls::Context> context;
+  std::atomic<std::uint64_t> ok{0}, refused{0};  // reloads of changed files
+};
+
+void add_node_metrics(admin::Metrics& metrics, NodeShared& node, const ReloadCounts& reloads, std::function<std::string()> config_hash);
+// `watched` outlives the metrics.
+void add_certificate_metrics(admin::Metrics& metrics, const WatchedCertificates& watched);
 
 }  // namespace zaris::node

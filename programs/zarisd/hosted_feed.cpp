@@ -24,8 +24,6 @@ constexpr MetricFamily buffer_limit{"zaris_feed_buffer_limit_bytes", MetricType:
 constexpr MetricFamily connections{"zaris_feed_connections", MetricType::gauge, "", "Open connections on the feed's port, of any kind."};
 constexpr MetricFamily handshakes_failed{"zaris_feed_handshakes_failed_total", MetricType::counter, "reason: timeout, no_client_cert, unknown_ca, not_tls, crowded_out, other", "Connections that did not finish their TLS handshake."};
 constexpr MetricFamily accept_pauses{"zaris_feed_accept_pauses_total", MetricType::counter, "", "Times accepting paused since descriptors or memory had run out."};
-constexpr MetricFamily not_after{"zaris_tls_certificate_not_after_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed; kind: leaf, ca", "Unix time at which the certificate now in use stops being valid (the earliest of its chain or bundle)."};
-constexpr MetricFamily not_before{"zaris_tls_certificate_not_before_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed; kind: leaf, ca", "Unix time at which that certificate became valid; with the one above it gives the part of its life that is left."};
 
 constexpr MetricFamily families[] = {subscriptions, subscriptions_total, refused_total, disconnects_total, events_total, bytes_total, bookmarks_total,
                                      filtered_total, buffered, buffer_limit, connections, handshakes_failed, accept_pauses};
@@ -53,13 +51,6 @@ void put(MetricSink& sink, const feed::GatewaySnapshot& s) {
   sink.put(buffer_limit, d(s.buffered_bytes_max));
   sink.put(connections, d(s.connections_open));
   sink.put(accept_pauses, d(s.accept_pauses_total));
-  const auto put_time = [&](const MetricFamily& family, std::int64_t at, const char* kind) {
-    if (at != 0) sink.put(family, static_cast<double>(at), {{"listener", "feed"}, {"kind", kind}});
-  };
-  put_time(not_after, s.certificate.leaf_not_after_s, "leaf");
-  put_time(not_after, s.certificate.ca_not_after_s, "ca");
-  put_time(not_before, s.certificate.leaf_not_before_s, "leaf");
-  put_time(not_before, s.certificate.ca_not_before_s, "ca");
 }
 
 std::vector<feed::AccessRule> access_of(const config::NodeConfig& config) {
@@ -106,6 +97,7 @@ Result<std::unique_ptr<HostedFeed>> HostedFeed::start(node::Node& node) {
   node.host_feed(fmt::format("{}:{}", at->host, out->gateway_->port()), [raw = out.get()](const std::string& principal, const std::string& link) {
     raw->gateway_->drop(principal, link, feed::EndReason::dropped, "an operator dropped this reader's place in the log");
   });
+  if (out->context_) node.watch_certificates("feed", out->context_);
   node.admin().metrics().add([raw = out.get()](MetricSink& sink) { put(sink, raw->gateway_->snapshot()); });
   node.on_reload([raw = out.get()](const config::NodeConfig& next) { return raw->reload(next); });
   logging::write(logging::Level::info, "listener_open", fmt::format("feed listens on {} (port {})", config.listeners.feed.address, out->gateway_->port()),
@@ -114,10 +106,6 @@ Result<std::unique_ptr<HostedFeed>> HostedFeed::start(node::Node& node) {
 }
 
 Result<void> HostedFeed::reload(const config::NodeConfig& next) {
-  if (context_) {
-    const auto changed = context_->reload();
-    if (!changed) return tl::unexpected(changed.error());
-  }
   return gateway_->set_access(access_of(next));
 }
 

@@ -1,4 +1,6 @@
 // zarisd: a node of a region's cluster; alone, it is the region. Puts node and feed together and waits for signals.
+#include <sys/resource.h>
+
 #include <chrono>
 #include <cstdio>
 
@@ -64,6 +66,18 @@ void reload(node::Node& node, config::Loaded<config::NodeConfig>& running, confi
   admin::notify_ready(node.one_line());
 }
 
+// As many descriptors as the system lets this process have; said when they are fewer than the limits promise.
+void raise_descriptor_limit(const config::NodeConfig& config) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  const std::uint64_t wanted = config.limits.connections + config.feed.max_sessions + 100ull;
+  if (limit.rlim_max < wanted) {
+    logging::write(Level::warning, "few_descriptors", "the system allows " + std::to_string(limit.rlim_max) + " open files; limits.connections and feed.max_sessions together need " + std::to_string(wanted));
+  }
+}
+
 int run(config::Loaded<config::NodeConfig> running, const config::Sources& sources) {
   admin::Signals signals;
   logging::Options log{"zarisd", Level::info, logging::Format::automatic};
@@ -72,6 +86,7 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
   logging::configure(log);
   for (const std::string& warning : running.warnings) logging::write(Level::warning, "config_warning", warning);
 
+  raise_descriptor_limit(running.config);
   auto opened = node::Node::open({running.config, ZARIS_VERSION, ZARIS_REVISION, config::settings_hash(running.settings)});
   if (!opened) return refuse(opened.error());
   node::Node& node = **opened;
@@ -89,8 +104,10 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
     if (signal == admin::Signal::terminate) break;
     if (signal == admin::Signal::reload) reload(node, running, sources);
     const auto now = Clock::now();
-    // Loops move at least once a second; they are looked at no more often than that.
-    if (watchdog.count() > 0 && now - fed >= std::max<Clock::duration>(watchdog, std::chrono::milliseconds(2500)) && node.moving()) {
+    node.poll_certificates();
+    if (const std::string stuck = node.stuck(); !stuck.empty()) {
+      logging::write(Level::error, "loop_stuck", stuck + " has not moved for 10 s");
+    } else if (watchdog.count() > 0 && now - fed >= watchdog) {
       admin::notify_watchdog();
       fed = now;
     }

@@ -106,7 +106,7 @@ TEST_F(OverASocket, answers_probes_and_survives_nonsense) {
   EXPECT_THAT(talk("GET /livez HTTP/1.1\r\nHost: x\r\nX: " + std::string(100'000, 'a') + "\r\n\r\n"), ::testing::AnyOf(HasSubstr("413"), ::testing::IsEmpty()));
   EXPECT_THAT(talk("GET /readyz?verbose&exclude=a%62 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), HasSubstr("readyz check passed"));
   EXPECT_EQ(http_get(address_, "/livez", 5000)->status, 200);
-  EXPECT_TRUE(server_.moving());
+  EXPECT_GT(server_.rounds(), 0u);
 }
 
 TEST_F(OverASocket, connections_beyond_the_bound_do_not_stop_the_others) {
