@@ -18,7 +18,7 @@ std::uint32_t thread_count(const GatewayOptions& options) {
 
 class TlsGateway final : public Gateway {
  public:
-  TlsGateway(GatewayOptions options, store::Store& store, std::shared_ptr<const tls::Context> context, GatewayHooks hooks, std::shared_ptr<const AccessTable> access)
+  TlsGateway(GatewayOptions options, store::Store& store, std::shared_ptr<tls::Context> context, GatewayHooks hooks, std::shared_ptr<const AccessTable> access)
       : shared_(std::move(options), store, std::move(context), std::move(hooks), std::move(access)) {}
   ~TlsGateway() override { stop(std::chrono::milliseconds(0)); }
 
@@ -40,6 +40,10 @@ class TlsGateway final : public Gateway {
                           logging::write(logging::Level::error, "feed_accept_paused", "no connection can be accepted: " + why, {{"code", "feed_accept_paused"}});
                           for (const auto& t : threads_) t->crowd_out_one();
                         });
+      if (shared_.context && shared_.options.reload_interval.count() > 0) {
+        reload_timer_ = threads_.front()->loop().timer();
+        schedule_reload();
+      }
     });
     return result;
   }
@@ -55,7 +59,10 @@ class TlsGateway final : public Gateway {
     if (stopped_) return;
     stopped_ = true;
     shared_.draining = true;
-    on_first([&] { listener_.reset(); });
+    on_first([&] {
+      listener_.reset();
+      reload_timer_.reset();
+    });
     for (const auto& t : threads_) t->stop(grace);
     for (const auto& t : threads_) t->join();
     for (const auto& t : threads_) add_totals(final_, t->totals());
@@ -118,6 +125,19 @@ class TlsGateway final : public Gateway {
  private:
   void on_first(const std::function<void()>& task) { threads_.front()->run_and_wait(task); }
 
+  // Certificates that were renewed are used without a signal; a bad set is told once and keeps the old one.
+  void schedule_reload() {
+    reload_timer_->after(shared_.options.reload_interval, [this] {
+      const auto changed = shared_.context->reload();
+      if (!changed && changed.error().what != reload_refused_) {
+        logging::write(logging::Level::error, "tls_reload_refused", changed.error().what + "; what was in use stays in use", {{"listener", "feed"}, {"code", changed.error().code}});
+      }
+      reload_refused_ = changed ? std::string() : changed.error().what;
+      if (changed && *changed) logging::write(logging::Level::info, "tls_reloaded", "new certificates are in use", {{"listener", "feed"}});
+      schedule_reload();
+    });
+  }
+
   static void add_totals(FeedThread::Totals& to, const FeedThread::Totals& from) {
     for (std::size_t i = 0; i < transport_names.size(); ++i) add_counters(to.streams[i], from.streams[i]);
     to.held_bytes += from.held_bytes;
@@ -130,7 +150,9 @@ class TlsGateway final : public Gateway {
 
   SharedState shared_;
   std::vector<std::unique_ptr<FeedThread>> threads_;
-  std::unique_ptr<Listener> listener_;             // of the first thread's loop
+  std::unique_ptr<Listener> listener_;             // both of the first thread's loop
+  std::unique_ptr<Timer> reload_timer_;
+  std::string reload_refused_;
   std::uint16_t port_ = 0;
   FeedThread::Totals final_;
   bool stopped_ = false;
@@ -138,7 +160,7 @@ class TlsGateway final : public Gateway {
 
 }  // namespace
 
-Result<std::unique_ptr<Gateway>> Gateway::start(GatewayOptions options, store::Store& store, std::shared_ptr<const tls::Context> context, GatewayHooks hooks) {
+Result<std::unique_ptr<Gateway>> Gateway::start(GatewayOptions options, store::Store& store, std::shared_ptr<tls::Context> context, GatewayHooks hooks) {
   auto access = AccessTable::make(options.access);
   if (!access) return tl::unexpected(access.error());
   auto gateway = std::make_unique<TlsGateway>(std::move(options), store, std::move(context), std::move(hooks), std::move(*access));

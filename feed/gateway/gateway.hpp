@@ -33,6 +33,7 @@ struct GatewayOptions {
   std::chrono::microseconds handshake_timeout{5'000'000};   // TLS and the request; then the same again for Hello
   std::chrono::microseconds write_timeout{15'000'000};      // a peer that takes nothing for so long
   std::uint64_t message_bytes_max = 4u << 20;      // of one message from a follower
+  std::chrono::microseconds reload_interval{10'000'000};    // how often certificate files are compared; 0: only by Context::reload
 };
 
 struct GatewayHooks {
@@ -56,7 +57,7 @@ class Gateway {
   // certificates. A context that does not verify clients makes every principal "anonymous".
   // Errors: listen_address_invalid, listen_failed, feed_access_invalid.
   [[nodiscard]] static Result<std::unique_ptr<Gateway>> start(GatewayOptions options, store::Store& store,
-                                                              std::shared_ptr<const tls::Context> context, GatewayHooks hooks);
+                                                              std::shared_ptr<tls::Context> context, GatewayHooks hooks);
   virtual ~Gateway() = default;                    // as stop(0)
 
   [[nodiscard]] virtual std::uint16_t port() const = 0;

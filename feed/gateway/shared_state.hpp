@@ -23,12 +23,12 @@ struct SharedCounters {
 };
 
 struct SharedState {
-  SharedState(GatewayOptions o, store::Store& s, std::shared_ptr<const tls::Context> c, GatewayHooks h, std::shared_ptr<const AccessTable> a)
+  SharedState(GatewayOptions o, store::Store& s, std::shared_ptr<tls::Context> c, GatewayHooks h, std::shared_ptr<const AccessTable> a)
       : options(std::move(o)), store(s), context(std::move(c)), hooks(std::move(h)), access_(std::move(a)) {}
 
   const GatewayOptions options;
   store::Store& store;
-  const std::shared_ptr<const tls::Context> context;
+  const std::shared_ptr<tls::Context> context;
   const GatewayHooks hooks;
   SharedCounters counters;
   std::atomic<bool> draining{false};
