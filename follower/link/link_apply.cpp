@@ -143,6 +143,9 @@ void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
   const std::string text = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),
                                        low_of(answer.mark), low_of(held));
   if (back) {
+    std::optional<Position> low;
+    if (answer.mark && answer.mark->low) low = answer.mark->low->at;
+    found_back(segments_[lane_segment_[index]], low);
     ++counted_.target_rollbacks;
     log(LogLine::Level::warning, "target_rollback", text);
   }

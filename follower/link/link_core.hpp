@@ -145,6 +145,7 @@ class LinkCore final : public Link {
   void begin();
   void probe();
   void open_target();
+  void found_back(SegmentState& segment, const std::optional<Position>& low);
   void connect_feeds();
   void on_probe_welcome(FeedConnection& feed);
   void on_welcome(FeedConnection& feed);
@@ -297,11 +298,13 @@ class LinkCore final : public Link {
   std::uint64_t checksum_id_ = 0, checksum_expected_ = 0, checksum_sent_mark_ = 0;
   std::uint64_t verify_id_ = 0, verify_sent_mark_ = 0, poll_id_ = 0;
   MonoMicros verify_at_ = 0;
+  std::vector<std::optional<NamedPosition>> verify_lows_;  // acknowledged when the question was asked
   bool verify_wanted_ = false;
   bool stuck_ = false, stuck_reconnected_ = false;
 
   BootstrapProgress progress_;
   bool accept_ahead_ = false;
+  bool adopting_ = false;                  // the target has said that the scope holds data
   bool removal_held_ = false;
   LinkStatus counted_;                     // the counters of status()
 };

@@ -102,8 +102,7 @@ void LinkCore::open_target() {
   session_ = SessionId{random_.next()};
   request_ = control_id();
   const bool source_accepted = row_.accepted && row_.accepted->first == source();
-  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term,
-                      config_.adopt_scope_with_data || source_accepted});
+  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, source_accepted || adopting_});
 }
 
 void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) {
@@ -113,7 +112,11 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   switch (status) {
     case Status::ok: break;
     case Status::scope_mismatch: return hold("scope_mismatch", why);
-    case Status::conflict: return hold("scope_holds_data", why);
+    case Status::conflict:
+      // Consent to give up data that no link brought is none to another source, so it is not sent before it is asked for.
+      if (!config_.adopt_scope_with_data || adopting_) return hold("scope_holds_data", why);
+      adopting_ = true;
+      return open_target();
     case Status::term_superseded: return hold("term_superseded", why);
     case Status::epoch_superseded: return hold("epoch_superseded", why);
     case Status::source_changed: return hold("source_changed", why);
@@ -123,6 +126,7 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   }
   if (!answer) return again_later("target_unreachable", answer.error().text());
   if (!valid_segment_count(answer->segments)) return again_later("target_malformed", fmt::format("the target says that it has {} segments", answer->segments));
+  adopting_ = false;
   target_ = std::move(*answer);
   if (row_.target_cluster == ClusterId{}) {
     row_.target_cluster = target_->cluster;
@@ -145,7 +149,23 @@ void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros
   if (stage_ != Stage::reading || id != request_) return;
   if (!answer) return again_later("target_unreachable", answer.error().text());
   marks_ = std::move(*answer);
+  // Known before the source is: what the target lost is not in it any more, however long the source stays away.
+  for (auto& segment : segments_) {
+    std::optional<Position> low;
+    for (const auto& [target, row] : marks_->marks) {
+      if (row.first.source_segment == segment.id && row.second.low && (!low || row.second.low->at < *low)) low = row.second.low->at;
+    }
+    found_back(segment, low);
+  }
   connect_feeds();
+}
+
+// The target was found to hold a segment up to `low` only. What it lost is neither counted as held nor persisted; the
+// cursor on the disk is corrected, and that logged, when the marks are taken.
+void LinkCore::found_back(SegmentState& segment, const std::optional<Position>& low) {
+  if (!segment.durable || (low && !(*low < segment.durable->at))) return;
+  segment.echoes.went_back(low);
+  segment.dirty = false;
 }
 
 void LinkCore::connect_feeds() {

@@ -62,6 +62,8 @@ void LinkCore::check_marks() {
     verify_wanted_ = false;
     verify_id_ = control_id();
     verify_sent_mark_ = applies_sent_;
+    verify_lows_.clear();
+    for (const auto& lane : lanes_) verify_lows_.push_back(lane.mark() ? lane.mark()->low : std::nullopt);
     act(ReadMarksRequest{verify_id_, config_.name, config_.scope.id()});
     return;
   }
@@ -115,7 +117,7 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
       if (lanes_[i].target() == target) found[i] = &row.second;
     }
   }
-  const bool nothing_sent = verify_sent_mark_ == applies_sent_;
+  std::string lost;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
     if (lane.waits_for_durability()) {
@@ -128,16 +130,23 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
       }
       continue;
     }
-    // A lane in motion is looked after by MarkGap; one that was moved since the question says nothing.
-    if (!lane.idle() || !lane.mark() || (!nothing_sent && lane.sent_at() > verify_sent_mark_)) continue;
-    if (found[i] != nullptr && found[i]->token == lane.mark()->token) continue;
-    const auto low_of = [](const Mark* mark) { return mark != nullptr && mark->low ? to_string(mark->low->at) : std::string("nothing"); };
-    const std::string text = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),
-                                         low_of(found[i]), low_of(&*lane.mark()));
+    if (!lane.mark()) continue;
+    // Lower than what had been acknowledged before the question: lost. One that stands still and shows another token was
+    // written by somebody else, or lost something that moved no position. One that moves is looked after by MarkGap.
+    std::optional<Position> low;
+    if (found[i] != nullptr && found[i]->low) low = found[i]->low->at;
+    const auto& before = verify_lows_[i];
+    bool differs = found[i] == nullptr || (before && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
+    if (lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
+    if (!differs) continue;
+    SegmentState& segment = segments_[lane_segment_[i]];
+    if (!segment.durable || !low || *low < segment.durable->at) segment.echoes.went_back(low);
     ++counted_.target_rollbacks;
-    log(LogLine::Level::warning, "target_rollback", text);
-    return again_later("target_rollback", text);
+    lost = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),
+                       low ? to_string(*low) : "nothing", lane.mark()->low ? to_string(lane.mark()->low->at) : "nothing");
+    log(LogLine::Level::warning, "target_rollback", lost);
   }
+  if (!lost.empty()) return again_later("target_rollback", lost);
   last_mark_proof_ = now_;
 }
 
