@@ -126,7 +126,10 @@ void Checker::check_cell(SegmentId source, SegmentId target, std::string_view af
     }
   }
   const bool whole = keys.size() <= 64 || after != "stream" || at.applies % 8 == 0;
-  if (!whole) return;
+  if (!whole) {
+    if (settled && mark.phase == Phase::stream) at.promise = mark.low->at;
+    return;
+  }
   std::vector<std::string> names;
   names.reserve(keys.size());
   for (const std::uint32_t key : keys) names.push_back(keys_[key].bytes);

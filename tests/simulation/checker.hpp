@@ -51,6 +51,7 @@ class Checker {
   [[nodiscard]] Before before_apply(const ApplyBatch& batch) const;
   void after_apply(const ApplyBatch& batch, const Before& before, const ApplyAnswer& answer);
   void target_went_back();
+  void marks_dropped() { reload_marks(); }
   // An in-scope value was written by the target's own client before the link came.
   void target_owns(std::uint32_t key) { own_.insert(key); }
 

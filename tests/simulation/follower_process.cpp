@@ -46,7 +46,8 @@ void FollowerProcess::start() {
   config.commit_interval_us = o.commit_interval_us;
   config.max_removal_ratio = o.max_removal_ratio;
   config.max_removal_floor = o.max_removal_floor;
-  config.adopt_scope_with_data = true;
+  config.adopt_scope_with_data = o.prefilled_target;
+  config.term = FollowerTerm{++term_};  // the lease
   config.seed = world_.follower.next();
   std::optional<cursor::LinkRow> row;
   const auto links = disk_.links();
@@ -185,6 +186,7 @@ void FollowerProcess::perform(follower::Action& action) {
         if (!target_.up()) return {failure("target_unreachable", "connection refused"), Status::unavailable};
         std::string reason;
         const Status status = target_.open_link(open, reason);
+        checker_.marks_dropped();
         world_.note("open link", [&] { return fmt::format("term {} → {} {}", open.term.value(), name(status), reason); }, static_cast<int>(status));
         return {target_.info(), status};
       }, [this, id = open.id](const Answer& answer) { link_->on_open_link(id, answer.info, answer.status, mono()); });
@@ -272,6 +274,8 @@ void FollowerProcess::connect(std::uint64_t connection) {
     if (found == feeds_.end() || found->second->id != number) return;
     auto dead = found->second;  // its functions are running
     feeds_.erase(found);
+    dead->follower_hears = nullptr;
+    dead->follower_closed = nullptr;
     world_.note("feed closed", [&] { return fmt::format("c{}: {}", number, why.text()); }, number);
     link_->on_feed_closed(connection, why, mono());
     pump();
@@ -468,7 +472,7 @@ bool FollowerProcess::resume() {
 bool FollowerProcess::accept(const std::string& reason) {
   if (!link_) return false;
   Result<void> done = failure("unknown", "no verb for it");
-  if (reason.starts_with("source_reset") || reason.starts_with("wrong_cluster")) done = link_->accept_source(mono());
+  if (reason.starts_with("source_reset") || reason.starts_with("wrong_cluster") || reason.starts_with("source_changed")) done = link_->accept_source(mono());
   if (reason.starts_with("target_changed")) done = link_->accept_target(mono());
   if (reason.starts_with("large_removal")) done = link_->accept_removal(mono());
   world_.note("operator accepts", [&] { return fmt::format("{}: {}", reason, done ? "done" : done.error().text()); }, done.has_value());

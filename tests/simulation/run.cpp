@@ -204,7 +204,7 @@ void SimulationRun::operate(const follower::LinkStatus& status) {
       workload.refill();
     }
     // The operator accepts what stands there now; the word counts for this history and for no later one.
-    if (now.reason.starts_with("source_reset") || now.reason.starts_with("wrong_cluster")) checker.accepted_source();
+    if (now.reason.starts_with("source_reset") || now.reason.starts_with("wrong_cluster") || now.reason.starts_with("source_changed")) checker.accepted_source();
     if (follower.accept(now.reason)) world.probes.hit("operator: accept " + code_of(now.reason));
   });
 }

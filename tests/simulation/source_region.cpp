@@ -189,11 +189,19 @@ store::WriteOutcome SourceRegion::commit(Operation&& operation) {
 void SourceRegion::told(std::uint32_t index, const store::WriteOutcome& outcome, bool live) {
   const Key& key = keys_[index];
   History& history = *lives_.back();
-  history.absorb(*store_, key.source_segment);
+  if (world_.options.source_memory < (1u << 30)) absorb_all();  // the write may have made its own room anywhere
+  else history.absorb(*store_, key.source_segment);
   world_.note("write", [&] {
     return fmt::format("{} {} → {} {}", live ? "put" : "del", printable(key.bytes, 24), name(outcome.status), to_string(outcome.position));
   }, index, static_cast<int>(outcome.status), outcome.position.revision.value());
   if (outcome.status != Status::ok) return;
+  if (outcome.token.item_version == 0) {
+    // Put with an expiry that is over: the key is gone, by a tombstone if there was anything.
+    const Version* newest = history.newest(index);
+    if (newest && newest->live()) world_.broken("acknowledged_write_is_logged", fmt::format("{}: told that it is gone, it lives", printable(key.bytes)));
+    if (newest) acknowledged_[index] = {newest->at, false, newest->item_version};
+    return;
+  }
   const Version* version = history.record(key.source_segment, outcome.position.revision);
   if (outcome.segment != key.source_segment || !version || version->key != index || version->at != outcome.position ||
       version->item_version != outcome.token.item_version) {

@@ -35,8 +35,17 @@ void TargetRegion::boot(RootCause cause) {
   done_.clear();
   up_ = true;
   // The register of links is the coordinator's: the node brings it back before it serves.
-  for (const auto& link : register_) {
-    done_.push_back({wall(), {}, std::make_shared<store::LinkRegistration>(link), {}, false});
+  for (const auto& entry : register_.links) {
+    store::LinkRegistration link;
+    link.link = entry.link;
+    link.source_cluster = entry.source_cluster;
+    link.scope = entry.scope;
+    link.site_epoch = entry.site_epoch;
+    link.follower_term = entry.follower_term;
+    Operation operation;
+    operation.now = wall();
+    operation.link = std::make_shared<store::LinkRegistration>(link);
+    done_.push_back(std::move(operation));
     perform(done_.back());
   }
   world_.note("target starts", [&] { return fmt::format("cluster {} generation {}", hex16(cluster_.value()), generation_.value()); },
@@ -44,18 +53,44 @@ void TargetRegion::boot(RootCause cause) {
 }
 
 Status TargetRegion::open_link(const follower::OpenLinkRequest& request, std::string& reason) {
+  coordinator::LinkOpening opening;
+  opening.link = request.link;
+  opening.source_cluster = request.source;
+  opening.scope = request.scope;
+  opening.site_epoch = request.site_epoch;
+  opening.follower_term = request.term;
+  opening.adopt_data = request.adopt_data;
+  if (register_.find(request.link) == nullptr) {
+    store::ScanRequest scan;
+    scan.scope = request.scope;
+    scan.count_max = 1;
+    opening.live_keys = store_->scan(scan, wall()).records.size();
+  }
+  const auto opened = coordinator::admit(register_, SiteEpoch{0}, opening);
+  if (!opened) {
+    reason = opened.error().what;
+    const std::string& code = opened.error().code;
+    return code == "scope_holds_data"  ? Status::conflict
+           : code == "source_changed"  ? Status::source_changed
+           : code == "term_superseded" ? Status::term_superseded
+           : code == "scope_mismatch"  ? Status::scope_mismatch
+                                       : Status::epoch_superseded;
+  }
   store::LinkRegistration link;
   link.link = request.link;
   link.source_cluster = request.source;
   link.scope = request.scope;
-  link.site_epoch = request.site_epoch;
-  link.follower_term = request.term;
-  const Status status = store_->open_link(link, reason);
-  if (status == Status::ok) {
-    register_ = {link};
-    done_.push_back({wall(), {}, std::make_shared<store::LinkRegistration>(link), {}, false});
-  }
-  return status;
+  link.site_epoch = opened->entry.site_epoch;
+  link.follower_term = opened->entry.follower_term;
+  register_.links = {opened->entry};
+  Operation operation;
+  operation.now = wall();
+  operation.link = std::make_shared<store::LinkRegistration>(link);
+  operation.drops_marks = opened->source_replaced || opened->replaced_scope;
+  if (opened->source_replaced) world_.probes.hit("target: another source accepted");
+  done_.push_back(std::move(operation));
+  perform(done_.back());
+  return Status::ok;
 }
 
 follower::TargetInfo TargetRegion::info() const {
@@ -81,7 +116,10 @@ follower::MarksAnswer TargetRegion::read_marks(const std::string& link, ScopeId 
 }
 
 ApplyAnswer TargetRegion::apply(const std::shared_ptr<const follower::ApplyRequest>& request) {
-  done_.push_back({wall(), request, {}, {}, false});
+  Operation operation;
+  operation.now = wall();
+  operation.apply = request;
+  done_.push_back(std::move(operation));
   ApplyAnswer answer = perform(done_.back());
   if (answer.status != Status::ok) done_.pop_back();  // nothing was applied
   return answer;
@@ -89,13 +127,19 @@ ApplyAnswer TargetRegion::apply(const std::shared_ptr<const follower::ApplyReque
 
 void TargetRegion::put_local(std::uint32_t key, std::string value) {
   if (!up_ || frozen_until_ > world_.now()) return;
-  done_.push_back({wall(), {}, {}, std::make_shared<std::pair<std::uint32_t, std::string>>(key, std::move(value)), false});
+  Operation operation;
+  operation.now = wall();
+  operation.put = std::make_shared<std::pair<std::uint32_t, std::string>>(key, std::move(value));
+  done_.push_back(std::move(operation));
   perform(done_.back());
 }
 
 void TargetRegion::maintain() {
   if (!up_ || frozen_until_ > world_.now()) return;
-  done_.push_back({wall(), {}, {}, {}, true});
+  Operation operation;
+  operation.now = wall();
+  operation.maintenance = true;
+  done_.push_back(std::move(operation));
   perform(done_.back());
 }
 
@@ -106,7 +150,9 @@ ApplyAnswer TargetRegion::perform(const Operation& operation) {
     answer = store_->apply(operation.apply->batch, now);
   } else if (operation.link) {
     std::string reason;
-    (void)store_->open_link(*operation.link, reason);
+    if (operation.drops_marks) store_->close_link(operation.link->link);
+    const Status status = store_->open_link(*operation.link, reason);
+    if (status != Status::ok) world_.broken("register", fmt::format("the coordinator admitted the link, the store did not: {}", reason));
   } else if (operation.put) {
     const auto& [index, value] = *operation.put;
     store::Put put;
@@ -134,7 +180,7 @@ void TargetRegion::lose_everything(bool identity_too) {
   store_.reset();
   if (identity_too) {
     cluster_ = ClusterId{(world_.regions.next() | 1) << 1};
-    register_.clear();
+    register_.links.clear();
   }
   world_.note("target lost", [&] { return std::string(identity_too ? "with its coordinator" : "data only"); });
   world_.probes.hit(identity_too ? "target: lost with its identity" : "target: lost everything");

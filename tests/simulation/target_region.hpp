@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/coordinator/link_register.hpp"
 #include "cluster/store/store.hpp"
 #include "follower/link/link.hpp"
 #include "tests/simulation/keys.hpp"
@@ -53,6 +54,7 @@ class TargetRegion {
     WallMicros now = 0;
     std::shared_ptr<const follower::ApplyRequest> apply;       // one of these
     std::shared_ptr<const store::LinkRegistration> link;
+    bool drops_marks = false;                                  // with link: its marks stand for nothing any more
     std::shared_ptr<const std::pair<std::uint32_t, std::string>> put;
     bool maintenance = false;
   };
@@ -67,7 +69,7 @@ class TargetRegion {
   Generation generation_{500};
   store::StoreOptions options_;
   store::StoreStart start_;
-  std::vector<store::LinkRegistration> register_;  // the coordinator's register of links
+  coordinator::LinkRegister register_;  // the coordinator's: survives the loss of the data
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<store::Committer> committer_;
   std::vector<Operation> done_;
