@@ -100,6 +100,7 @@ int run(int argc, char** argv, const BuildInfo& build) {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   try {
+    if (const auto other = hand_over_if_others(argc, argv)) return *other;
     Context context;
     context.build = build;
     context.program = argc > 0 ? argv[0] : "zaris";

@@ -128,18 +128,37 @@ void add_feed(CLI::App& app, Context& context) {
     sub->add_option("--principal", o->principal, "only that of this principal");
     sub->callback([&context, o] { context.action = [&context, o] { return drop(context, *o); }; });
   }
-  group->prefix_command();
-  group->callback([&context, group] {
-    if (context.action) return;
-    context.action = [&context, group] { return hand_over("zaris-feed", group->remaining(), context); };
-  });
+  group->require_subcommand(1);
 }
 
-void add_cursor(CLI::App& app, Context& context) {
-  CLI::App* group = add_verb(app, "cursor", "a follower's cursors (zaris-cursor)", "zaris cursor list\nzaris cursor --help");
-  group->prefix_command();
-  group->set_help_flag();
-  group->callback([&context, group] { context.action = [&context, group] { return hand_over("zaris-cursor", group->remaining(), context); }; });
+void add_cursor(CLI::App& app, Context&) {
+  add_verb(app, "cursor", "a follower's cursors: list, show, export, import, rewind (zaris-cursor)", "zaris cursor list\nzaris cursor --help");
+}
+
+std::optional<int> hand_over_if_others(int argc, char** argv) {
+  Context context;
+  int at = 1;
+  for (; at < argc; ++at) {
+    const std::string word = argv[at];
+    if (!word.starts_with("-")) break;
+    const bool inline_value = word.find('=') != std::string::npos;
+    const std::string name = word.substr(0, word.find('='));
+    const bool takes_value = name == "--url" || name == "--admin" || name == "-o" || name == "--output" || name == "--timeout";
+    if (takes_value && !inline_value && at + 1 < argc) ++at;
+    if (name == "--url") context.urls.push_back(inline_value ? word.substr(name.size() + 1) : argv[at]);
+    if (name == "--admin") context.admins.push_back(inline_value ? word.substr(name.size() + 1) : argv[at]);
+  }
+  if (at >= argc) return std::nullopt;
+  const std::string verb = argv[at];
+  const std::vector<std::string> rest(argv + at + 1, argv + argc);
+  if (verb == "cursor") return hand_over("zaris-cursor", rest, context);
+  if (verb != "feed" || rest.empty()) return std::nullopt;
+  // Options of every verb may stand before `followers` and `drop`; a word that is neither is the other program's.
+  for (const std::string& word : rest) {
+    if (word == "followers" || word == "drop" || word == "-h" || word == "--help") return std::nullopt;
+    if (!word.starts_with("-")) break;
+  }
+  return hand_over("zaris-feed", rest, context);
 }
 
 }  // namespace zaris::cli
