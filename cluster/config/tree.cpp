@@ -149,6 +149,36 @@ std::vector<std::string> split_path(std::string_view path) {
   return parts;
 }
 
+// "[t1:, 'a, b']" on a command line. Not YAML, which reads "t1:" as the key of a map: prefixes end that way.
+std::unique_ptr<Node> parse_list(std::string_view text, const Origin& where) {
+  auto list = std::make_unique<Node>();
+  list->kind = Node::Kind::list;
+  list->where = where;
+  text = text.substr(1, text.size() - 2);
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto word = text.find_first_not_of(" \t", at);
+    if (word == std::string_view::npos) break;
+    auto element = std::make_unique<Node>();
+    element->where = where;
+    std::size_t end = 0;
+    if (text[word] == '"' || text[word] == '\'') {
+      const auto close = text.find(text[word], word + 1);
+      if (close == std::string_view::npos) return nullptr;
+      element->text = text.substr(word + 1, close - word - 1);
+      element->quoted = true;
+      end = std::min(text.find_first_not_of(" \t", close + 1), text.size());
+      if (end < text.size() && text[end] != ',') return nullptr;
+    } else {
+      end = std::min(text.find(',', word), text.size());
+      const std::string_view plain = text.substr(word, end - word);
+      element->text = plain.substr(0, plain.find_last_not_of(" \t") + 1);
+    }
+    list->elements.push_back(std::move(element));
+    at = end + 1;
+  }
+  return list;
+}
+
 }  // namespace
 
 std::unique_ptr<Node> parse_yaml(const std::string& text, const std::string& source, std::vector<Mistake>& mistakes) {
@@ -216,7 +246,13 @@ void merge(Node& into, std::unique_ptr<Node> from) {
 void set_path(Node& root, std::string_view path, const std::string& value, const std::string& source, std::vector<Mistake>& mistakes) {
   const Origin where{source};
   std::unique_ptr<Node> leaf;
-  if (!value.empty() && (value[0] == '[' || value[0] == '{')) {
+  if (value.size() >= 2 && value.front() == '[' && value.back() == ']' && value.find_first_of("[{\\", 1) == std::string::npos) {
+    leaf = parse_list(value, where);
+    if (!leaf) {
+      mistakes.push_back({where, std::string(path), "not a list: a quote that is not closed, or something behind one"});
+      return;
+    }
+  } else if (!value.empty() && (value[0] == '[' || value[0] == '{')) {
     leaf = parse_yaml(value, source, mistakes);
     if (!leaf) return;
   } else {

@@ -148,7 +148,7 @@ std::optional<Value> read_value(const KeyRow& row, const std::string& path, cons
     for (const Node* element : elements) {
       if (element->kind != Node::Kind::scalar) {
         good = false;
-        mistakes.push_back({element->where, path, "must be " + describe(row)});
+        mistakes.push_back({element->where, path, "must be " + describe(row) + "; one that ends with a colon needs quotes"});
       } else if (row.kind == Kind::text_list) {
         value.list.push_back(element->text);
       } else if (const auto slots = parse_slots(element->text)) {
