@@ -437,6 +437,9 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     if (error != asio::error::eof && error != ssl::error::stream_truncated) text += ": " + error.message();
     if (!last_words_.empty()) text += " (it said: " + last_words_ + ")";
     const bool early = state_ != State::up;
+    // With TLS 1.3 a server that wants a client certificate says so after our side of the handshake is over.
+    if (early && tls_ && (error.category() == asio::error::get_ssl_category() || options_.tls.cert_file.empty()))
+      return go_down(Error{"tls_failed", text, "does it demand a client certificate? give cert= and key="});
     std::string hint;
     if (early && !options_.tls.on) hint = "if that port speaks TLS, use zariss://";
     go_down(Error{early ? "unreachable" : "connection_lost", text, hint});
