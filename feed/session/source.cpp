@@ -79,7 +79,9 @@ bool Source::next_message(std::string& out, Now now) {
   check_progress_due(now);
   if (next_pong(out) || next_progress(out)) return true;
   // Reading the log may end a segment or find a new generation, which is said before any data.
-  return next_control(out) || next_data(out) || next_control(out);
+  if (next_control(out) || next_data(out) || next_control(out)) return true;
+  check_progress_due(now);  // much may have been passed over
+  return next_progress(out);
 }
 
 void Source::end(EndReason reason, std::string_view text) {
