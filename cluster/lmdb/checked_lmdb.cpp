@@ -1,5 +1,6 @@
 #include "cluster/lmdb/checked_lmdb.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <lmdb.h>
 #include <sys/resource.h>
@@ -34,6 +35,7 @@ std::uint64_t row_sum(std::string_view key, std::string_view value) {
 namespace {
 
 constexpr std::size_t map_step = 1u << 20;
+constexpr off_t reader_table_bytes = 16384;  // about 250 readers
 
 MDB_val as_val(std::string_view bytes) { return {bytes.size(), const_cast<char*>(bytes.data())}; }
 std::string_view as_view(const MDB_val& val) { return {static_cast<const char*>(val.mv_data), val.mv_size}; }
@@ -93,8 +95,19 @@ struct CheckedLmdb::Impl {
     env = nullptr;
   }
 
+  // LMDB makes its table of readers as a file with holes and maps it: on a full disk, the first touch of a hole kills the
+  // process. So its blocks are taken beforehand. (A larger file than LMDB asks for is a larger table.)
+  int allocate_reader_table() const {
+    const int fd = ::open((options.file + "-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+    if (fd < 0) return errno;
+    const int rc = ::posix_fallocate(fd, 0, reader_table_bytes);
+    ::close(fd);
+    return rc == EOPNOTSUPP || rc == EINVAL ? 0 : rc;
+  }
+
   Result<void> open(unsigned flags) {
     close();
+    if (const int why = allocate_reader_table(); why != 0) return fail(why, "making its table of readers");
     struct stat found {};
     const std::size_t size = ::stat(options.file.c_str(), &found) == 0 ? static_cast<std::size_t>(found.st_size) : 0;
     map_bytes = std::max({options.map_bytes, map_bytes, (size + map_step - 1) / map_step * map_step});

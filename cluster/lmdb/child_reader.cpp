@@ -149,7 +149,10 @@ Opened open_for_reading(const ExamineOptions& options) {
   Opened out;
   if ((out.rc = mdb_env_create(&out.env))) return out;
   // The owner's child: nobody else writes, so no lock is needed, and the trial write must be possible.
-  const unsigned flags = options.owner ? MDB_NOSUBDIR | MDB_NOLOCK : MDB_NOSUBDIR | MDB_RDONLY;
+  // A reader makes no table of readers where none is: there is no writer then, and it would be made with holes
+  // (checked_lmdb.cpp) and by the wrong user.
+  const bool has_table = ::access((options.file + "-lock").c_str(), F_OK) == 0;
+  const unsigned flags = options.owner ? MDB_NOSUBDIR | MDB_NOLOCK : MDB_NOSUBDIR | MDB_RDONLY | (has_table ? 0u : MDB_NOLOCK);
   if (options.owner) {
     struct stat found {};
     if (::stat(options.file.c_str(), &found) == 0) {

@@ -88,7 +88,7 @@ int run(int argc, const char* const* argv, const Environment& environment) {
   app.require_subcommand(1);
   app.set_version_flag("--version", "zaris-cursor " + environment.version);
   app.add_option("--path", options.path, "the follower's cursor.path (or ZARIS_CURSOR_PATH)");
-  app.add_option("--config", files, "the follower's configuration file, to take cursor.path from it");
+  app.add_option("--config", files, "the follower's configuration file, to take cursor.path from it")->allow_extra_args(false);
   app.add_option("-o,--output", format, "table, wide, json, yaml, ndjson or name")->check([](const std::string& text) {
     return parse_format(text) ? std::string() : "one of table, wide, json, yaml, ndjson, name";
   });
@@ -96,7 +96,7 @@ int run(int argc, const char* const* argv, const Environment& environment) {
   auto* list_command = app.add_subcommand("list", "The links and how far each has come");
   auto* show_command = app.add_subcommand("show", "One link's cursors, segment by segment");
   show_command->add_option("LINK", options.link, "the link's name")->required();
-  show_command->add_option("--segment", options.segments, "only these segments")->check(CLI::Range(0, 16383));
+  show_command->add_option("--segment", options.segments, "only these segments")->check(CLI::Range(0, 16383))->delimiter(',')->allow_extra_args(false);
   auto* export_command = app.add_subcommand("export", "Everything as lines of JSON");
   export_command->add_option("LINK", options.link, "only this link");
   export_command->add_option("--file", options.file, "write to this file, whole or not at all (-: standard output)");
@@ -104,7 +104,8 @@ int run(int argc, const char* const* argv, const Environment& environment) {
   import_command->add_option("FILE", options.file, "what export wrote (-: standard input)");
   auto* rewind_command = app.add_subcommand("rewind", "Has segments copied again at the follower's next start");
   rewind_command->add_option("LINK", options.link, "the link's name")->required();
-  rewind_command->add_option("--segment", options.segments, "only these segments (default: all)")->check(CLI::Range(0, 16383));
+  rewind_command->add_option("--segment", options.segments, "only these segments (default: all)")
+      ->check(CLI::Range(0, 16383))->delimiter(',')->allow_extra_args(false);
   rewind_command->add_option("--to", options.to, "start, or with one segment GENERATION:REVISION, kept for the record")->capture_default_str();
   for (auto* command : {import_command, rewind_command}) {
     command->add_flag("--dry-run", options.dry_run, "say what would happen and change nothing");

@@ -85,6 +85,7 @@ TEST_F(CursorCliTest, ShowGivesEachSegmentsPosition) {
   EXPECT_THAT(run({"show", "a-to-b"}).out, HasSubstr("7:100"));
   const auto document = json::parse(run({"show", "a-to-b", "-o", "json", "--segment", "3", "--segment", "5"}).out);
   ASSERT_EQ(document["cursors"].size(), 2u);
+  EXPECT_EQ(json::parse(run({"show", "--segment", "3,5", "a-to-b", "-o", "json"}).out), document);
   EXPECT_EQ(document["cursors"][0]["segment"], 3);
   EXPECT_EQ(document["cursors"][0]["position"], "7:100");
   EXPECT_EQ(document["cursors"][0]["phase"], "stream");

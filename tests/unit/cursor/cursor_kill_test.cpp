@@ -109,13 +109,14 @@ TEST_F(CursorKillTest, ReadersThatWereKilledAreCleared) {
   {
     auto opened = must_open();
     int killed = 0;
-    for (int i = 0; i < 150; ++i) killed += WIFSIGNALED(end_of(die_reading()));
-    EXPECT_GE(killed, 100);
+    for (int i = 0; i < 300; ++i) killed += WIFSIGNALED(end_of(die_reading()));
+    EXPECT_GE(killed, 200);
+    EXPECT_LT(killed, 300);  // the table was full before the end
     // Every slot is taken: the tool's reader still reads, and the follower's commits go on.
     EXPECT_TRUE(read_cursor_store(path()));
     for (std::uint64_t i = 2; i < 20; ++i) ASSERT_TRUE(opened.store->commit(commit_at(i)));
   }
-  for (int i = 0; i < 150; ++i) end_of(die_reading());
+  for (int i = 0; i < 300; ++i) end_of(die_reading());
   auto opened = must_open();
   EXPECT_EQ(opened.store->cursors("a-to-b").value()[0].second, row_at(19));
 }
