@@ -145,7 +145,7 @@ void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
   if (back) {
     std::optional<Position> low;
     if (answer.mark && answer.mark->low) low = answer.mark->low->at;
-    found_back(segments_[lane_segment_[index]], low);
+    found_back(segments_[lane_segment_[index]], low, answer.mark && answer.mark->phase == Phase::stream);
     ++counted_.target_rollbacks;
     log(LogLine::Level::warning, "target_rollback", text);
   }
@@ -214,8 +214,11 @@ void LinkCore::count_done(SegmentState& segment, const Flight& flight) {
   segment.bytes_applied += piece.records.size();
   bytes_since_commit_ += piece.records.size();
   records_since_commit_ += piece.rows();
+  // At the head a position is as new as the closed time that came with it, however old its last change.
+  segment.source_time_us = std::max(segment.source_time_us, piece.closed_time_us);
   if (piece.kind != ApplyKind::stream || piece.commit_time_us == 0) return;
   segment.source_time_us = std::max(segment.source_time_us, piece.commit_time_us);
+  if (piece.rows() == 0) return;
   if (!config_.scope.full()) return;  // a partial scope's runs carry the closed time, not a change's own
   const WallMicros wall = wall_now();
   const double delay = wall > piece.commit_time_us ? static_cast<double>(wall - piece.commit_time_us) / 1e6 : 0;

@@ -145,13 +145,14 @@ class LinkCore final : public Link {
   void begin();
   void probe();
   void open_target();
-  void found_back(SegmentState& segment, const std::optional<Position>& low);
+  void found_back(SegmentState& segment, const std::optional<Position>& low, bool in_stream);
   void connect_feeds();
   void on_probe_welcome(FeedConnection& feed);
   void on_welcome(FeedConnection& feed);
   [[nodiscard]] bool source_agrees(const feed::Welcome& welcome);
   void activate();
   void build_segments(std::uint32_t source_segments, std::uint32_t target_segments);
+  void age_segments();
   void take_marks();
   [[nodiscard]] bool histories_agree();
   void compare_cursors();
@@ -238,7 +239,7 @@ class LinkCore final : public Link {
   EventLog events_;
   std::vector<Action> actions_;
 
-  MonoMicros now_ = 0, started_ = 0;
+  MonoMicros now_ = 0, started_ = 0, oldest_cursor_ = 0;
   WallMicros wall_ = 0;                    // at wall_mono_
   MonoMicros wall_mono_ = 0;
   std::uint64_t sequence_ = 0;

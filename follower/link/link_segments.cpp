@@ -151,12 +151,18 @@ void LinkCore::resume_parked() {
   any_parked_ = false;
   for (auto& segment : segments_) {
     if (segment.stage != SegmentStage::parked) continue;
-    if (segment.held_removal) continue;
-    any_parked_ = true;
-    if (now_ < segment.retry_at) continue;
-    bool ready = true;
-    for (const Lane& lane : lanes_of(segment)) ready &= segment.halted ? lane.quiet() : lane.idle();
-    if (!ready) continue;
+    bool quiet = true, idle = true;
+    for (const Lane& lane : lanes_of(segment)) {
+      quiet &= lane.quiet();
+      idle &= lane.idle();
+    }
+    // What it cannot send any more gives its room back at once: the other segments live on it.
+    if (segment.halted && quiet && !idle) {
+      for (Lane& lane : lanes_of(segment)) grant(segment, lane.clear());
+      idle = true;
+    }
+    any_parked_ |= !segment.held_removal || !idle;
+    if (segment.held_removal || !idle || now_ < segment.retry_at) continue;
     for (Lane& lane : lanes_of(segment)) grant(segment, lane.clear());
     if (!resume_segment(segment)) return;
   }

@@ -40,7 +40,7 @@ LinkCore::LinkCore(LinkConfig config, std::optional<cursor::LinkRow> row,
 }
 
 void LinkCore::start(MonoMicros now) {
-  now_ = started_ = last_commit_ = persisted_at_ = last_advance_ = now;
+  now_ = started_ = oldest_cursor_ = last_commit_ = persisted_at_ = last_advance_ = now;
   next_watch_ = now + config_.watchdog_us;
   if (paused_) {
     stage_ = Stage::waiting;
@@ -152,20 +152,27 @@ void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros
   // Known before the source is: what the target lost is not in it any more, however long the source stays away.
   for (auto& segment : segments_) {
     std::optional<Position> low;
+    bool in_stream = true;
     for (const auto& [target, row] : marks_->marks) {
-      if (row.first.source_segment == segment.id && row.second.low && (!low || row.second.low->at < *low)) low = row.second.low->at;
+      if (row.first.source_segment != segment.id) continue;
+      in_stream &= row.second.phase == Phase::stream;
+      if (row.second.low && (!low || row.second.low->at < *low)) low = row.second.low->at;
     }
-    found_back(segment, low);
+    found_back(segment, low, in_stream);
   }
   connect_feeds();
 }
 
-// The target was found to hold a segment up to `low` only. What it lost is neither counted as held nor persisted; the
-// cursor on the disk is corrected, and that logged, when the marks are taken.
-void LinkCore::found_back(SegmentState& segment, const std::optional<Position>& low) {
-  if (!segment.durable || (low && !(*low < segment.durable->at))) return;
-  segment.echoes.went_back(low);
-  segment.dirty = false;
+// The target was found to hold a segment up to `low` only, or in the middle of a copy that had been finished. What it lost
+// is neither counted as held nor persisted; the cursor on the disk is corrected, and that logged, when the marks are taken.
+void LinkCore::found_back(SegmentState& segment, const std::optional<Position>& low, bool in_stream) {
+  // Between open and first range nothing is durable, yet the data are those that had been confirmed before.
+  const auto confirmed = segment.echoes.confirmed_head();
+  const bool back = (segment.durable && (!low || *low < segment.durable->at)) || (low && confirmed && *low < *confirmed);
+  const bool unfinished = segment.durable && segment.in_stream && !in_stream;
+  if (!back && !unfinished) return;
+  segment.echoes.went_back(in_stream ? low : std::nullopt);
+  if (back) segment.dirty = false;
 }
 
 void LinkCore::connect_feeds() {
@@ -273,12 +280,26 @@ void LinkCore::build_segments(std::uint32_t source_segments, std::uint32_t targe
       segment.bytes_applied = at->second.bytes_applied;
       segment.bootstraps = at->second.bootstraps;
       segment.source_time_us = at->second.source_time_us;
-      // Nothing has been confirmed in this process' life; the data are as old as the cursor at least.
-      if (at->second.persisted_us != 0 && wall_ > at->second.persisted_us) {
-        segment.echoes.set_since(std::min(started_, wall_mono_ - static_cast<MonoMicros>(wall_ - at->second.persisted_us)));
-      }
     }
     segments_.push_back(std::move(segment));
+  }
+  age_segments();
+}
+
+// Nothing has been confirmed in this process' life yet: the data are as old as their cursors say, which no restart makes
+// younger. The wall clock serves here only, until the first Ping comes back; where it cannot be right, the start counts.
+void LinkCore::age_segments() {
+  if (wall_ == 0) return;
+  const auto since = [this](const cursor::CursorRow& row) {
+    WallMicros then = row.persisted_us;
+    if (row.source_time_us != 0) then = std::min(then, row.source_time_us);
+    if (then == 0 || then >= wall_) return started_;
+    return std::min(started_, wall_mono_ - static_cast<MonoMicros>(wall_ - then));
+  };
+  oldest_cursor_ = started_;
+  for (const auto& [segment, row] : loaded_) oldest_cursor_ = std::min(oldest_cursor_, since(row));
+  for (auto& segment : segments_) {
+    if (const auto at = loaded_.find(segment.id); at != loaded_.end()) segment.echoes.set_since(since(at->second));
   }
 }
 
@@ -421,8 +442,13 @@ void LinkCore::hold(std::string code, std::string text) {
     return;
   }
   if (!hold_ || hold_->code != code) log(LogLine::Level::error, code, "held: " + text + "; " + std::string(next_step(code)));
+  const bool first = !hold_ || hold_->code != code;
   hold_ = Hold{code, text};
+  // The source refused us before it said who it is: what we know of it is the old one's, and no word may be about that.
+  const bool unknown = hold_->code == "wrong_cluster" && welcome_ && welcome_->cluster == source();
+  if (unknown) welcome_.reset();
   again_later(std::move(code), std::move(text));
+  if (unknown && first) begin_at_ = now_;
 }
 
 void LinkCore::clear_hold() {

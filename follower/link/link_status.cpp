@@ -82,7 +82,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   if (welcome_ && (welcome_->live_keys != 0 || config_.scope.full())) out.source_live_keys = welcome_->live_keys;
   if (target_) out.target_live_keys = target_->live_keys;
 
-  MonoMicros oldest = segments_.empty() ? started_ : now;
+  MonoMicros oldest = segments_.empty() ? oldest_cursor_ : now;
   bool caught_up = stage_ == Stage::active && !segments_.empty();
   std::string stopped_code, stopped_why;
   for (const auto& segment : segments_) {

@@ -15,8 +15,10 @@ constexpr int strikes_max = 3;
 
 void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
   now_ = now;
+  const bool first = wall_ == 0;
   wall_ = wall;
   wall_mono_ = now;
+  if (first) age_segments();
   switch (stage_) {
     case Stage::idle:
     case Stage::stopped: return;
@@ -139,8 +141,7 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
     bool differs = found[i] == nullptr || (before && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
     if (lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
     if (!differs) continue;
-    SegmentState& segment = segments_[lane_segment_[i]];
-    if (!segment.durable || !low || *low < segment.durable->at) segment.echoes.went_back(low);
+    found_back(segments_[lane_segment_[i]], low, found[i] != nullptr && found[i]->phase == Phase::stream);
     ++counted_.target_rollbacks;
     lost = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),
                        low ? to_string(*low) : "nothing", lane.mark()->low ? to_string(lane.mark()->low->at) : "nothing");

@@ -25,6 +25,7 @@ class HeadEchoes {
 
   // When the newest Ping was sent whose head the target holds in full.
   [[nodiscard]] MonoMicros confirmed_sent() const { return confirmed_ > 0 ? echoes_[confirmed_ - 1].sent : since_; }
+  [[nodiscard]] std::optional<Position> confirmed_head() const { return confirmed_ > 0 ? std::optional(echoes_[confirmed_ - 1].head) : std::nullopt; }
   [[nodiscard]] bool ever_confirmed() const { return confirmed_ > 0; }
   [[nodiscard]] MonoMicros newest_echo() const { return echoes_.empty() ? since_ : echoes_.back().sent; }
   // Nothing that was echoed is still to be held.
