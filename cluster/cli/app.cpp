@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "cluster/cli/replay.hpp"
 #include "cluster/cli/suggest.hpp"
 #include "cluster/cli/verbs.hpp"
 
@@ -125,6 +126,7 @@ int run(int argc, char** argv, const BuildInfo& build) {
     add_feed(app, context);
     add_cursor(app, context);
     add_wait(app, context);
+    add_replay(app, context);
     add_node(app, context);
     add_tls(app, context);
     add_explain(app, context);

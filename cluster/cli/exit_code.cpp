@@ -12,7 +12,7 @@ struct Row {
   ExitCode exit;
 };
 
-constexpr std::array<Row, 38> rows{{
+constexpr std::array<Row, 39> rows{{
     {"not_found", exit_no},
     {"differ", exit_no},
     {"not_ready", exit_no},
@@ -36,6 +36,7 @@ constexpr std::array<Row, 38> rows{{
     {"connection_lost", exit_timed_out},
     {"conflict", exit_conflict},
     {"target_changed", exit_conflict},
+    {"target_not_empty", exit_conflict},
     {"wrong_cluster", exit_conflict},
     {"source_changed", exit_conflict},
     {"scope_mismatch", exit_conflict},
