@@ -27,7 +27,7 @@ Exit status: 0 done, 1 no, 2 usage, 3 the cursor directory (absent, damaged, unr
 
 int exit_code_of(const std::string& code) {
   if (code == "usage" || code == "import_invalid" || code == "confirmation_needed") return exit_usage;
-  if (code == "link_unknown") return exit_no;
+  if (code == "cursor_link_unknown") return exit_no;
   if (code == "cursor_locked" || code == "cursor_import_conflict" || code == "cursor_rewind_forward" || code == "cursor_changed") return exit_conflict;
   return exit_configuration;
 }

@@ -47,7 +47,7 @@ Result<Plan> plan_of(const Options& options, const CursorSnapshot& store) {
   if (!to) return tl::unexpected(to.error());
   const auto link = std::find_if(store.links.begin(), store.links.end(), [&](const auto& row) { return row.first == options.link; });
   if (link == store.links.end()) {
-    return failure("link_unknown", "the cursor store " + options.path + " has no link " + printable(options.link), "zaris-cursor list names those that it has");
+    return failure("cursor_link_unknown", "the cursor store " + options.path + " has no link " + printable(options.link), "zaris-cursor list names those that it has");
   }
   const LinkRow& before = link->second;
   std::map<std::uint16_t, CursorRow> cursors;

@@ -336,7 +336,7 @@ int export_rows(const Options& options, const Environment& environment) {
   if (!store) return fail(environment, store.error());
   const bool known = options.link.empty() || std::any_of(store->links.begin(), store->links.end(), [&](const auto& row) { return row.first == options.link; });
   if (!known) {
-    return fail(environment, {"link_unknown", "the cursor store " + options.path + " has no link " + printable(options.link), "zaris-cursor list names those that it has"});
+    return fail(environment, {"cursor_link_unknown", "the cursor store " + options.path + " has no link " + printable(options.link), "zaris-cursor list names those that it has"});
   }
   std::string text;
   std::size_t links = 0, cursors = 0;

@@ -115,7 +115,7 @@ int show(const Options& options, const Environment& environment) {
   if (!store) return fail(environment, store.error());
   const auto link = std::find_if(store->links.begin(), store->links.end(), [&](const auto& row) { return row.first == options.link; });
   if (link == store->links.end()) {
-    return fail(environment, {"link_unknown", "the cursor store " + options.path + " has no link " + printable(options.link),
+    return fail(environment, {"cursor_link_unknown", "the cursor store " + options.path + " has no link " + printable(options.link),
                               "zaris-cursor list names those that it has"});
   }
   const std::set<std::uint16_t> wanted(options.segments.begin(), options.segments.end());
