@@ -98,7 +98,8 @@ class Changes final : public ChangesStream {
     const bool moved = since_token_ != 0 || first_;
     const bool token_due = moved && (since_token_ >= token_every_bytes || now.mono_us - last_token_ >= token_interval_us);
     const bool heartbeat_due = bytes == 0 && now.mono_us - last_line_ >= heartbeat_us_;
-    if (ended_ || token_due || heartbeat_due) {
+    const bool passed_over_much = bytes == 0 && scan_left == 0;
+    if (ended_ || token_due || heartbeat_due || passed_over_much) {
       append_token(out);
       last_token_ = now.mono_us;
     }
@@ -108,7 +109,7 @@ class Changes final : public ChangesStream {
       out += "}}\n";
     }
     if (out.size() != start) last_line_ = now.mono_us;
-    return out.size() != start || scan_left == 0;
+    return out.size() != start;
   }
 
   void finish(std::string& out) override {
