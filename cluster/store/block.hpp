@@ -131,7 +131,7 @@ class Block {
   Block() = default;
   explicit Block(std::size_t record_bytes) : size_(record_bytes) {
     if (record_bytes <= inline_record_max) {
-      char* p = static_cast<char*>(allocate(record_bytes + 2));
+      char* p = static_cast<char*>(spare_blocks.take(record_bytes + 2));
       const auto size = static_cast<std::uint16_t>(record_bytes);
       std::memcpy(p, &size, 2);
       word_ = reinterpret_cast<Word>(p);
@@ -145,7 +145,14 @@ class Block {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~Block() { free_word(word_); }
+  ~Block() {
+    if (word_ == 0) return;
+    if ((word_ & word_large) != 0) {
+      free_word(word_);
+    } else {
+      spare_blocks.give(size_ + 2, address_of(word_));
+    }
+  }
 
   [[nodiscard]] char* data() { return const_cast<char*>(record_of(word_)); }
   [[nodiscard]] std::size_t size() const { return size_; }
@@ -160,6 +167,11 @@ class Block {
   Word word_ = 0;
   std::size_t size_ = 0;
 };
+
+// A live record's block takes another of the same class in its place: no allocator, no new memory.
+inline bool fits_in_place(Word old, std::size_t old_size, std::size_t new_size) {
+  return (old & (word_large | word_tombstone)) == 0 && new_size <= inline_record_max && size_class(old_size + 2) == size_class(new_size + 2);
+}
 
 // Words to be freed after the lock.
 class Garbage {

@@ -77,7 +77,7 @@ std::vector<PinInfo> StoreImpl::pins(WallMicros now) const {
   std::vector<PinInfo> out;
   out.reserve(rows.size());
   // At the present write rate: what was appended over the time that the log reaches back.
-  const std::uint64_t held = log_bytes_.load(std::memory_order_relaxed);
+  const std::uint64_t held = log_share_.bytes.load(std::memory_order_relaxed);
   for (auto& row : rows) {
     PinInfo info = std::move(row.info);
     info.bytes_max = options_.log_pin_bytes;

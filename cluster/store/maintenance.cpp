@@ -134,7 +134,7 @@ StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pi
 
 bool StoreImpl::trim_log(WallMicros now) {
   constexpr int per_call = 256;
-  const auto held = [this] { return log_bytes_.load(std::memory_order_relaxed); };
+  const auto held = [this] { return log_share_.bytes.load(std::memory_order_relaxed); };
   if (held() <= options_.log_budget_bytes) return false;
   using Row = std::pair<WallMicros, std::size_t>;
   std::priority_queue<Row, std::vector<Row>, std::greater<>> oldest;

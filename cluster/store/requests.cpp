@@ -63,6 +63,24 @@ Word* StoreImpl::settle_due(Segment& s, const KeyPlace& at, Word* old, WallMicro
   return s.find(at);
 }
 
+void StoreImpl::prefetch(std::span<const std::string_view> keys) const {
+  constexpr std::size_t at_once = 64;
+  KeyPlace places[at_once];
+  for (std::size_t from = 0; from < keys.size(); from += at_once) {
+    const std::size_t n = std::min(at_once, keys.size() - from);
+    for (std::size_t i = 0; i < n; ++i) {
+      places[i] = place(keys[from + i]);
+      __builtin_prefetch(&segment(places[i].segment).table(places[i].slot));
+    }
+    for (std::size_t i = 0; i < n; ++i) segment(places[i].segment).table(places[i].slot).prefetch(places[i].hash);
+    for (std::size_t i = 0; i < n; ++i) {
+      Segment& s = segment(places[i].segment);
+      const std::lock_guard hold(s.lock);
+      s.table(places[i].slot).prefetch_record(places[i].hash);
+    }
+  }
+}
+
 WriteOutcome StoreImpl::put(const Put& put, WallMicros now) {
   WriteOutcome out;
   const KeyPlace at = place(put.key);

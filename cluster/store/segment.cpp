@@ -1,6 +1,7 @@
 #include "cluster/store/segment.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "cluster/base/assert.hpp"
 
@@ -13,9 +14,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-Segment::Segment(const Setup& setup, std::atomic<std::uint64_t>& log_bytes)
+Segment::Segment(const Setup& setup, LogShare& log_share)
     : id(setup.id), first(first_slot(setup.id, setup.segments)), slots(slots_per_segment(setup.segments)),
-      log(setup.chunk_bytes_max, log_bytes), wheel(setup.now),
+      log(setup.chunk_bytes_max, log_share), wheel(setup.now),
       lineage(Root{setup.history, setup.generation, setup.now, setup.cause},
               {LineageEntry{setup.generation, setup.generation_id, Revision{1}, setup.now}}),
       generation(setup.generation), newest_timestamp_us(setup.now), tables_(new SlotTable[slots]), seed_(setup.seed) {
@@ -43,10 +44,12 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
   patch_header(data, size, RecordHeader{position.revision, change.item_version, change.timestamp_us, change.deleted, generation, change.origin});
 
   std::int64_t grown = 0;
+  std::size_t old_size = 0;
   WallMicros already_due_us = 0;  // when the wheel looks at this key anyway
   const bool was_live = old != nullptr && (*old & word_tombstone) == 0;
   if (was_live) {
     const Held h = held(*old);
+    old_size = h.size;
     t.digest -= record_digest(h.entry(), h.trailer().item_version());
     t.live_bytes -= h.size;
     live_bytes -= h.size;
@@ -84,7 +87,13 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
     record_bytes += taken;
     grown += static_cast<std::int64_t>(taken);
     if (change.expires_us != 0) word |= word_expires;
-    word |= change.block.take();
+    if (was_live && fits_in_place(*old, old_size, size)) {
+      // Nobody reads a record but under the lock. The change's own block stays its caller's, for its next record.
+      std::memcpy(address_of(*old), change.block.data() - 2, size + 2);
+      word |= reinterpret_cast<Word>(address_of(*old));
+    } else {
+      word |= change.block.take();
+    }
   } else {
     ++t.tombstones;
     ++tombstones;
@@ -92,7 +101,7 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
   }
 
   if (old != nullptr) {
-    garbage.add(*old);
+    if (address_of(*old) != address_of(word)) garbage.add(*old);
     *old = (word & ~word_hash) | hash_bits(change.place.hash);
   } else {
     std::int64_t table_growth = 0;

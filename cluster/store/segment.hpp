@@ -63,7 +63,7 @@ class alignas(64) Segment {
     WallMicros now;
     std::size_t chunk_bytes_max;
   };
-  Segment(const Setup& setup, std::atomic<std::uint64_t>& log_bytes);
+  Segment(const Setup& setup, LogShare& log_share);
   ~Segment();
 
   const SegmentId id;

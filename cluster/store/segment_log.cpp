@@ -14,22 +14,56 @@ std::uint64_t key_prefix_of(std::string_view key) {
   return scan::load64(first);
 }
 
-SegmentLog::SegmentLog(std::size_t chunk_bytes_max, std::atomic<std::uint64_t>& held_bytes)
-    : chunk_bytes_max_(chunk_bytes_max), held_bytes_(held_bytes) {}
+unsigned ChunkPool::class_of(std::size_t bytes) {
+  if ((bytes & (bytes - 1)) != 0 || bytes < chunk_bytes_least || bytes > chunk_bytes_most) return classes;
+  return static_cast<unsigned>(__builtin_ctzll(bytes / chunk_bytes_least));
+}
+
+ChunkPool::~ChunkPool() {
+  for (auto& list : free_) {
+    for (void* p : list) release(p);
+  }
+}
+
+void* ChunkPool::take(std::size_t bytes) {
+  if (const unsigned c = class_of(bytes); c < classes) {
+    const std::lock_guard hold(lock_);
+    if (!free_[c].empty()) {
+      void* p = free_[c].back();
+      free_[c].pop_back();
+      held_ -= bytes;
+      return p;
+    }
+  }
+  return allocate(bytes);
+}
+
+void ChunkPool::give(std::size_t bytes, void* p) {
+  if (const unsigned c = class_of(bytes); c < classes) {
+    const std::lock_guard hold(lock_);
+    if (held_ + bytes <= held_max_) {
+      free_[c].push_back(p);
+      held_ += bytes;
+      return;
+    }
+  }
+  release(p);
+}
+
+SegmentLog::SegmentLog(std::size_t chunk_bytes_max, LogShare& share) : chunk_bytes_max_(chunk_bytes_max), share_(share) {}
 
 SegmentLog::~SegmentLog() {
-  for (const auto& chunk : chunks_) held_bytes_.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+  for (const auto& chunk : chunks_) share_.bytes.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
 }
 
 std::shared_ptr<LogChunk> SegmentLog::make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared) {
-  const std::size_t own_bytes = shared != nullptr ? 0 : (bytes + 7) & ~std::size_t{7};
-  const std::size_t total = sizeof(LogChunk) + own_bytes + records * sizeof(LogIndex);
-  char* block = static_cast<char*>(allocate(total));
+  const std::size_t total = sizeof(LogChunk) + (shared != nullptr ? 0 : bytes) + records * sizeof(LogIndex);
+  char* block = static_cast<char*>(share_.pool->take(total));
   auto* chunk = new (block) LogChunk;
   chunk->index = reinterpret_cast<LogIndex*>(block + sizeof(LogChunk));
   chunk->index_capacity = static_cast<std::uint32_t>(records);
   chunk->bytes_capacity = static_cast<std::uint32_t>(bytes);
-  chunk->footprint_bytes = footprint(total) + (shared != nullptr ? bytes : 0);
+  chunk->footprint_bytes = total + (shared != nullptr ? bytes : 0);
   if (shared != nullptr) {
     shared->hold();
     chunk->shared = shared;
@@ -37,10 +71,10 @@ std::shared_ptr<LogChunk> SegmentLog::make_chunk(std::size_t bytes, std::size_t 
   } else {
     chunk->bytes = block + sizeof(LogChunk) + records * sizeof(LogIndex);
   }
-  held_bytes_.fetch_add(chunk->footprint_bytes, std::memory_order_relaxed);
-  return std::shared_ptr<LogChunk>(chunk, [](LogChunk* c) {
+  share_.bytes.fetch_add(chunk->footprint_bytes, std::memory_order_relaxed);
+  return std::shared_ptr<LogChunk>(chunk, [pool = share_.pool, total](LogChunk* c) {
     c->~LogChunk();
-    release(c);
+    pool->give(total, c);
   });
 }
 
@@ -57,11 +91,13 @@ LogChunk& SegmentLog::chunk_for(std::size_t record_bytes, SharedBuffer* shared, 
   if (shared != nullptr) {
     chunk = make_chunk(record_bytes, 1, shared);
   } else {
-    // Header and index count: a chunk is a power of two in all. An eighth more index than the average asks for.
-    const std::size_t room = std::max(next_chunk_bytes_, record_bytes + sizeof(LogChunk) + 16 * sizeof(LogIndex)) - sizeof(LogChunk) - 8;
+    // Header and index count too: a chunk is a power of two in all, unless one record is larger. A little more index
+    // than the average asks for.
+    const std::size_t room = std::max(next_chunk_bytes_ - sizeof(LogChunk), record_bytes + 16 * sizeof(LogIndex));
     const std::size_t records = std::max<std::size_t>(8, room / (average_record_ - average_record_ / 8 + sizeof(LogIndex)));
-    const std::size_t bytes = std::max(record_bytes, (room - std::min(room, records * sizeof(LogIndex))) & ~std::size_t{7});
-    chunk = make_chunk(bytes, records, nullptr);
+    const std::size_t index_bytes = std::min(records * sizeof(LogIndex), (room - record_bytes) / sizeof(LogIndex) * sizeof(LogIndex));
+    const std::size_t bytes = room - index_bytes;
+    chunk = make_chunk(bytes, index_bytes / sizeof(LogIndex), nullptr);
     next_chunk_bytes_ = std::min(next_chunk_bytes_ * 2, chunk_bytes_max_);
   }
   chunk->generation = generation;
@@ -156,7 +192,7 @@ std::shared_ptr<const LogChunk> SegmentLog::drop_oldest() {
   chunk = std::move(chunks_.front());
   chunks_.pop_front();
   if (chunk.get() == current_) current_ = nullptr;
-  held_bytes_.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+  share_.bytes.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
   floor_.store(chunk->last().value() + 1, std::memory_order_release);
   return chunk;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "cluster/store/block.hpp"
 #include "cluster/store/log.hpp"
@@ -48,10 +49,37 @@ struct LogNote {
 };
 [[nodiscard]] std::uint64_t key_prefix_of(std::string_view key);
 
+// Chunks that were trimmed, to be filled again: a log that runs at its budget asks nobody for memory. Any thread.
+class ChunkPool {
+ public:
+  static constexpr std::size_t chunk_bytes_least = 4u << 10, chunk_bytes_most = 256u << 10;
+  // `held_max` bytes at most are kept.
+  explicit ChunkPool(std::size_t held_max) : held_max_(held_max) {}
+  ChunkPool(const ChunkPool&) = delete;
+  ChunkPool& operator=(const ChunkPool&) = delete;
+  ~ChunkPool();
+  [[nodiscard]] void* take(std::size_t bytes);
+  void give(std::size_t bytes, void* p);
+
+ private:
+  static constexpr unsigned classes = 7;  // 4 KiB … 256 KiB
+  [[nodiscard]] static unsigned class_of(std::size_t bytes);  // `classes`: none
+  const std::size_t held_max_;
+  std::mutex lock_;
+  std::size_t held_ = 0;
+  std::vector<void*> free_[classes];
+};
+
+// What the segments' logs of one store share.
+struct LogShare {
+  std::atomic<std::uint64_t> bytes{0};  // of chunks that are in a log
+  std::shared_ptr<ChunkPool> pool;      // a reader's chunk may outlive the store
+};
+
 class SegmentLog {
  public:
-  // `chunk_bytes_max`: 4 KiB … 256 KiB, a power of two. `held_bytes` is raised and lowered by whole chunks.
-  SegmentLog(std::size_t chunk_bytes_max, std::atomic<std::uint64_t>& held_bytes);
+  // `chunk_bytes_max`: 4 KiB … 256 KiB, a power of two.
+  SegmentLog(std::size_t chunk_bytes_max, LogShare& share);
   ~SegmentLog();
 
   // Under the segment's lock. `shared`: the buffer that `record` lies in, when it is a large one. Revisions follow each
@@ -77,7 +105,7 @@ class SegmentLog {
   [[nodiscard]] std::shared_ptr<LogChunk> make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared);
 
   const std::size_t chunk_bytes_max_;
-  std::atomic<std::uint64_t>& held_bytes_;
+  LogShare& share_;
   std::size_t next_chunk_bytes_ = 4096;
   std::uint32_t average_record_ = 128;          // of the chunk before, for the size of the index
   LogChunk* current_ = nullptr;

@@ -27,6 +27,7 @@ StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
     : options_(options), dirty_(std::make_shared<DirtyMaps>(options.segments)), pins_(options.segments) {
   ZARIS_ASSERT(valid_segment_count(options.segments), options.segments);
   segment_shift_ = static_cast<unsigned>(std::countr_zero(slots_per_segment(options.segments)));
+  log_share_.pool = std::make_shared<ChunkPool>(std::max<std::size_t>(options.log_budget_bytes / 8, 1u << 20));
   report_above_ = static_cast<std::int64_t>(std::min<std::uint64_t>(64u << 10, options.memory_max_bytes / (std::uint64_t{options.segments} * 64)));
   std::uint64_t random = options.seed ^ (std::uint64_t{start.generation.value()} << 32);
   const HistoryId history{random = mix(random)};
@@ -42,7 +43,7 @@ StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
     setup.seed = random = mix(random);
     setup.now = start.now_us;
     setup.chunk_bytes_max = chunk_bytes_max(options);
-    segments_.push_back(std::make_unique<Segment>(setup, log_bytes_));
+    segments_.push_back(std::make_unique<Segment>(setup, log_share_));
   }
   random_.store(random);
 }
@@ -143,7 +144,7 @@ StoreMemory StoreImpl::memory() const {
     out.records += s->record_bytes;
     out.tables += static_cast<std::uint64_t>(s->table_bytes);
   }
-  out.log = log_bytes_.load(std::memory_order_relaxed);
+  out.log = log_share_.bytes.load(std::memory_order_relaxed);
   out.log_budget = options_.log_budget_bytes;
   out.log_pinned = out.log > out.log_budget ? out.log - out.log_budget : 0;
   out.ceiling = options_.memory_max_bytes;

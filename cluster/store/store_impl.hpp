@@ -30,6 +30,7 @@ class StoreImpl final : public Store {
   WriteOutcome del(std::string_view key, const std::optional<ItemToken>& expected, WallMicros now) override;
   WriteOutcome touch(std::string_view key, WallMicros expires_us, const std::optional<ItemToken>& expected, WallMicros now) override;
   ReadOutcome get(std::string_view key, WallMicros now, std::string& out) override;
+  void prefetch(std::span<const std::string_view> keys) const override;
   ScanPage scan(const ScanRequest& request, WallMicros now) override;
 
   Digest slot_digest(Slot slot, std::uint64_t* count) const override;
@@ -94,9 +95,9 @@ class StoreImpl final : public Store {
   const StoreOptions options_;
   unsigned segment_shift_ = 0;                 // slot >> shift
   std::int64_t report_above_ = 0;
+  LogShare log_share_;
   std::vector<std::unique_ptr<Segment>> segments_;
   std::atomic<std::int64_t> used_{0};          // estimate: each segment reports in lumps
-  std::atomic<std::uint64_t> log_bytes_{0};
   std::atomic<std::uint64_t> random_{0};
   std::atomic<std::uint64_t> trimmed_records_{0};
   std::shared_ptr<ClosedTime> closed_time_ = std::make_shared<ClosedTime>();
