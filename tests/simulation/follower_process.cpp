@@ -192,12 +192,14 @@ void FollowerProcess::perform(follower::Action& action) {
       }, [this, id = open.id](const Answer& answer) { link_->on_open_link(id, answer.info, answer.status, mono()); });
     },
     [&](follower::ReadMarksRequest& read) {
+      newest_read_ = read.id;
       struct Answer { Result<follower::MarksAnswer> marks; std::uint64_t losses; };
       ask([this, read]() -> Answer {
         if (!target_.up()) return {failure("target_unreachable", "connection refused"), 0};
         return {target_.read_marks(read.link, read.scope), target_.losses()};
       }, [this, id = read.id](const Answer& answer) {
-        if (answer.marks) checker_.marks_delivered(*answer.marks, answer.losses);
+        // Not one whose attempt is over: the link does not look at it.
+        if (answer.marks && id == newest_read_) checker_.marks_delivered(*answer.marks, answer.losses);
         world_.note("marks", [&] { return answer.marks ? fmt::format("{} marks", answer.marks->marks.size()) : answer.marks.error().text(); }, id);
         link_->on_marks(id, answer.marks, mono());
       });

@@ -85,7 +85,7 @@ class FollowerProcess {
   std::unique_ptr<follower::Link> link_;
   std::map<std::uint64_t, std::shared_ptr<FeedConnection>> feeds_;
   std::vector<std::shared_ptr<TargetConnection>> targets_;
-  std::uint64_t epoch_ = 0, term_ = 0, next_feed_ = 0, next_target_ = 0;
+  std::uint64_t epoch_ = 0, term_ = 0, next_feed_ = 0, next_target_ = 0, newest_read_ = 0;
   MonoMicros frozen_until_ = 0;
   bool stopping_ = false, pumping_ = false;
 };
