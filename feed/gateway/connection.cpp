@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/logging/event_log.hpp"
+#include "feed/session/changes.hpp"
 #include "feed/transport/segments.hpp"
 
 namespace zaris::feed {
@@ -77,7 +78,8 @@ void Connection::handshake() {
 
 void Connection::handshake_failed(const Error& error) {
   ++shared_.counters.handshakes_failed[index(failure_of(error.code))];
-  logging::write(logging::Level::warning, "feed_handshake_failed", error.what, {{"code", error.code}, {"address", socket_->peer_address()}});
+  // Whoever only connects and leaves is a balancer's probe, not news.
+  logging::write(error.code == "peer_closed" ? logging::Level::debug : logging::Level::warning, "feed_handshake_failed", error.what, {{"code", error.code}, {"address", socket_->peer_address()}});
   leave({});
 }
 
@@ -186,6 +188,7 @@ void Connection::answer(const http::Request& request) {
                    "add a row with this subject and the prefixes that it may read"});
   }
   if (request.path == "/feed/v1") return answer_upgrade(request);
+  if (request.path == "/v1/changes") return answer_changes(request);
   if (request.path == "/v1/segments") {
     SegmentsPage page;
     page.cluster = shared_.store.options().cluster;
@@ -199,7 +202,7 @@ void Connection::answer(const http::Request& request) {
     }
     return respond(200, "application/json", format_segments(page));
   }
-  respond(404, "application/json", error_json({"http_path_unknown", fmt::format("there is no {}", printable(request.path)), "/feed/v1, /v1/segments, /healthz, /readyz"}));
+  respond(404, "application/json", error_json({"http_path_unknown", fmt::format("there is no {}", printable(request.path)), "/feed/v1, /v1/changes, /v1/segments, /healthz, /readyz"}));
 }
 
 void Connection::answer_upgrade(const http::Request& request) {
@@ -207,12 +210,30 @@ void Connection::answer_upgrade(const http::Request& request) {
     return refuse(request.wants_upgrade ? 400 : 426, RefusedReason::bad_request,
                   {"feed_upgrade_needed", "the feed is a WebSocket (RFC 6455, version 13)", "open it with a WebSocket client; GET /v1/changes is plain HTTP"});
   }
-  if (shared_.draining) return refuse(503, RefusedReason::draining, {"shutting_down", "this gateway is being stopped", "connect to another, or again in a moment"});
-  if (!shared_.take_place(socket_->peer_address())) {
-    return refuse(503, RefusedReason::limit, {"feed_sessions_limit", fmt::format("{} sessions are open, and no more are allowed (feed.max_sessions)", shared_.options.sessions_max), "raise the limit, or use another gateway"});
-  }
-  have_place_ = true;
+  if (!admit_session()) return;
   start_stream(make_feed_stream(setting(), principal_), http::switch_to_websocket(*request.websocket_key));
+}
+
+bool Connection::admit_session() {
+  if (shared_.draining) {
+    refuse(503, RefusedReason::draining, {"shutting_down", "this gateway is being stopped", "connect to another, or again in a moment"});
+    return false;
+  }
+  have_place_ = shared_.take_place(socket_->peer_address());
+  if (!have_place_) {
+    refuse(503, RefusedReason::limit, {"feed_sessions_limit", fmt::format("{} sessions are open, and no more are allowed (feed.max_sessions)", shared_.options.sessions_max), "raise the limit, or use another gateway"});
+  }
+  return have_place_;
+}
+
+void Connection::answer_changes(const http::Request& request) {
+  auto stream = make_changes_stream(setting(), principal_, request.query, host_.now());
+  if (!stream) {
+    const unsigned status = changes_http_status(stream.error().code);
+    return refuse(static_cast<std::uint16_t>(status), status == 403 ? RefusedReason::unauthorized : RefusedReason::bad_request, stream.error());
+  }
+  if (!admit_session()) return;
+  start_stream(std::move(*stream), http::respond_chunked("application/x-ndjson"));
 }
 
 StreamSetting Connection::setting() {

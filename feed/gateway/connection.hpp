@@ -71,6 +71,8 @@ class Connection {
   void take_requests();
   void answer(const http::Request& request);
   void answer_upgrade(const http::Request& request);
+  void answer_changes(const http::Request& request);
+  [[nodiscard]] bool admit_session();                      // a place among the sessions, or a refusal sent
   void respond(std::uint16_t status, std::string_view type, std::string_view body);
   void refuse(std::uint16_t status, RefusedReason reason, const Error& error);
   void start_stream(std::unique_ptr<Stream> stream, std::string head);

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "feed/gateway/counters.hpp"
 #include "feed/session/source.hpp"
@@ -44,5 +46,8 @@ struct StreamSetting {
   std::function<bool()> confirm;
 };
 [[nodiscard]] std::unique_ptr<Stream> make_feed_stream(const StreamSetting& setting, const Principal& principal);
+// Errors: those of parse_changes_request and ChangesStream::open (feed/session/changes.hpp).
+[[nodiscard]] Result<std::unique_ptr<Stream>> make_changes_stream(const StreamSetting& setting, const Principal& principal,
+                                                                  const std::vector<std::pair<std::string, std::string>>& query, Now now);
 
 }  // namespace zaris::feed
