@@ -20,6 +20,11 @@ class Places {
   ~Places() {
     while (next()) d_.skip();
   }
+  // Places without which the message says nothing.
+  Places& require(std::uint32_t places) {
+    if (left_ < places) d_.fail("an array has too few places");
+    return *this;
+  }
   bool next() {
     if (left_ == 0 || d_.failed()) return false;
     --left_;
@@ -208,13 +213,13 @@ DigestRequest digest_request(Decoder& d, Places& p) {
 std::optional<FollowerMessage> follower_message(Decoder& d, Places& p, std::uint64_t type) {
   switch (static_cast<MessageType>(type)) {
     case MessageType::hello: return hello(d, p);
-    case MessageType::subscribe: return subscribe(d, p);
-    case MessageType::credit: return Credit{p.next() ? d.number() : 0};
-    case MessageType::ack: return ack(d, p);
-    case MessageType::fetch_keys: return fetch_keys(d, p);
-    case MessageType::digest_request: return digest_request(d, p);
-    case MessageType::ping: return Ping{p.next() ? d.integer() : 0};
-    case MessageType::unsubscribe: return p.next() ? Unsubscribe{segments(d)} : Unsubscribe{};
+    case MessageType::subscribe: return subscribe(d, p.require(1));
+    case MessageType::credit: return Credit{p.require(1).next() ? d.number() : 0};
+    case MessageType::ack: return ack(d, p.require(2));
+    case MessageType::fetch_keys: return fetch_keys(d, p.require(3));
+    case MessageType::digest_request: return digest_request(d, p.require(2));
+    case MessageType::ping: return Ping{p.require(1).next() ? d.integer() : 0};
+    case MessageType::unsubscribe: return p.require(1).next() ? Unsubscribe{segments(d)} : Unsubscribe{};
     default: return std::nullopt;
   }
 }
@@ -402,17 +407,17 @@ GoAway go_away(Decoder& d, Places& p) {
 
 std::optional<GatewayMessage> gateway_message(Decoder& d, Places& p, std::uint64_t type) {
   switch (static_cast<MessageType>(type)) {
-    case MessageType::welcome: return welcome(d, p);
-    case MessageType::subscribed: return subscribed(d, p);
-    case MessageType::batch: return batch(d, p);
-    case MessageType::part: return part(d, p);
-    case MessageType::progress: return progress(d, p);
-    case MessageType::chunk: return chunk(d, p);
-    case MessageType::records: return records(d, p);
-    case MessageType::digests: return digests(d, p);
-    case MessageType::stream_end: return stream_end(d, p);
-    case MessageType::pong: return pong(d, p);
-    case MessageType::error: return error_message(d, p);
+    case MessageType::welcome: return welcome(d, p.require(10));
+    case MessageType::subscribed: return subscribed(d, p.require(5));
+    case MessageType::batch: return batch(d, p.require(1));
+    case MessageType::part: return part(d, p.require(10));
+    case MessageType::progress: return progress(d, p.require(3));
+    case MessageType::chunk: return chunk(d, p.require(9));
+    case MessageType::records: return records(d, p.require(6));
+    case MessageType::digests: return digests(d, p.require(5));
+    case MessageType::stream_end: return stream_end(d, p.require(2));
+    case MessageType::pong: return pong(d, p.require(1));
+    case MessageType::error: return error_message(d, p.require(1));
     case MessageType::go_away: return go_away(d, p);
     default: return std::nullopt;
   }
