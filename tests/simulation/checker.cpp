@@ -105,8 +105,11 @@ void Checker::after_apply(const ApplyBatch& batch, const Before& before, const A
   ++at.applies;
   check_cell(batch.source_segment, batch.target_segment, batch.kind == ApplyKind::stream ? "stream" : batch.kind == ApplyKind::open ? "open" : "range");
   if (const auto low = lowest_low(batch.source_segment)) {
-    auto& held = held_[batch.source_segment.value()];
-    if (!held || *held < *low) held = low;
+    const auto raise = [&](std::optional<Position>& held) {
+      if (!held || *held < *low) held = low;
+    };
+    raise(held_[batch.source_segment.value()]);
+    for (auto& [request, read] : reads_) raise(read.held[batch.source_segment.value()]);
   }
 }
 
@@ -188,18 +191,18 @@ std::optional<Position> Checker::lowest_low(SegmentId source) const {
 
 // ---- the follower --------------------------------------------------------------------------------------------------
 
-void Checker::marks_delivered(const follower::MarksAnswer& answer, std::uint64_t losses_then) {
-  losses_known_ = losses_then;
-  for (std::uint32_t s = 0; s < world_.options.source_segments; ++s) {
-    const SegmentId source{static_cast<std::uint16_t>(s)};
-    std::optional<Position> low;
-    for (const auto& [target, row] : answer.marks) {
-      if (row.first.source_segment == source && row.second.low && (!low || row.second.low->at < *low)) low = row.second.low->at;
-    }
-    const auto now = lowest_low(source);
-    if (losses_then == target_.losses() && now && (!low || *low < *now)) low = now;
-    held_[s] = low;
-  }
+void Checker::marks_read(std::uint64_t request) {
+  Read& read = reads_[request];
+  read.losses = target_.losses();
+  for (std::uint32_t s = 0; s < world_.options.source_segments; ++s) read.held.push_back(lowest_low(SegmentId{static_cast<std::uint16_t>(s)}));
+}
+
+void Checker::marks_delivered(std::uint64_t request) {
+  const auto found = reads_.find(request);
+  if (found == reads_.end()) return;
+  losses_known_ = found->second.losses;
+  held_ = found->second.held;
+  reads_.erase(reads_.begin(), std::next(found));
 }
 
 void Checker::persisting(const cursor::CursorCommit& commit) {

@@ -56,10 +56,15 @@ class Checker {
   void target_owns(std::uint32_t key) { own_.insert(key); }
 
   // ---- the follower
-  void marks_delivered(const follower::MarksAnswer& answer, std::uint64_t losses_then);
+  // Marks are read at the target, and what was read reaches the follower (one that it does not look at never does).
+  void marks_read(std::uint64_t request);
+  void marks_delivered(std::uint64_t request);
   void persisting(const cursor::CursorCommit& commit);
   void conflicts_kept(const std::vector<follower::ConflictRecord>& records);
-  void follower_started() { started_ = world_.now(); }
+  void follower_started() {
+    started_ = world_.now();
+    reads_.clear();
+  }
   void reported(const follower::LinkStatus& status);
   void accepted_source();
 
@@ -97,6 +102,11 @@ class Checker {
   const SourceRegion* source_ = nullptr;
   std::vector<Cell> cells_;
   std::vector<std::optional<Position>> held_;       // per source segment: what the target was found to hold, at most
+  struct Read {
+    std::uint64_t losses = 0;
+    std::vector<std::optional<Position>> held;      // as read, and what was applied since
+  };
+  std::map<std::uint64_t, Read> reads_;             // on their way to the follower
   std::set<std::uint32_t> own_;
   std::set<std::string> conflict_keys_;
   std::set<Generation> accepted_;                   // lives of the source that may fill the target

@@ -193,15 +193,16 @@ void FollowerProcess::perform(follower::Action& action) {
     },
     [&](follower::ReadMarksRequest& read) {
       newest_read_ = read.id;
-      struct Answer { Result<follower::MarksAnswer> marks; std::uint64_t losses; };
+      using Answer = Result<follower::MarksAnswer>;
       ask([this, read]() -> Answer {
-        if (!target_.up()) return {failure("target_unreachable", "connection refused"), 0};
-        return {target_.read_marks(read.link, read.scope), target_.losses()};
+        if (!target_.up()) return failure("target_unreachable", "connection refused");
+        checker_.marks_read(read.id);
+        return target_.read_marks(read.link, read.scope);
       }, [this, id = read.id](const Answer& answer) {
         // Not one whose attempt is over: the link does not look at it.
-        if (answer.marks && id == newest_read_) checker_.marks_delivered(*answer.marks, answer.losses);
-        world_.note("marks", [&] { return answer.marks ? fmt::format("{} marks", answer.marks->marks.size()) : answer.marks.error().text(); }, id);
-        link_->on_marks(id, answer.marks, mono());
+        if (answer && id == newest_read_) checker_.marks_delivered(id);
+        world_.note("marks", [&] { return answer ? fmt::format("{} marks", answer->marks.size()) : answer.error().text(); }, id);
+        link_->on_marks(id, answer, mono());
       });
     },
     [&](follower::MarkChecksumRequest& checksum) {
