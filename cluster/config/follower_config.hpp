@@ -29,8 +29,6 @@ struct LinkConfig {
   } scope;
   std::uint32_t connections = 1;
   std::uint64_t credit_bytes = 0;
-  std::uint64_t rate_limit = 0;            // bytes a second, of bootstrap chunks; 0: none
-  std::uint32_t snapshot_parallelism = 4;
   OnSourceReset on_source_reset = OnSourceReset::hold;
   double max_removal = 0.1;
   std::uint64_t conflict_bytes = 0;
@@ -55,7 +53,6 @@ struct FollowerConfig {
     std::uint32_t workers = 2;
     std::uint64_t queue_bytes = 0;
   } apply;
-  std::uint64_t lease_us = 0;
   struct {
     std::uint64_t timeout_us = 0;
   } drain;

@@ -44,8 +44,6 @@ std::vector<KeyRow> rows() {
                              [](F& c, const Value& v) { c.apply.workers = static_cast<std::uint32_t>(v.number); }), 1, 64));
   r.push_back(bounded(row<F>("apply.queue_bytes", Kind::size, "64MiB", "Changes of one link that may wait to be applied.",
                              [](F& c, const Value& v) { c.apply.queue_bytes = v.number; }), 64 * kib, 1ull << 40));
-  r.push_back(bounded(row<F>("lease", Kind::duration, "5s", "Lease by which one follower process is elected for its links.",
-                             [](F& c, const Value& v) { c.lease_us = v.number; }), 500'000, 600 * s));
   r.push_back(bounded(row<F>("drain.timeout", Kind::duration, "30s", "How long a stop may take to finish and persist what is in flight.",
                              [](F& c, const Value& v) { c.drain.timeout_us = v.number; }), 0, 3600 * s));
   r.push_back(reloadable(one_of(row<F>("logging.level", Kind::choice, "info", "Least important messages that are written.",
@@ -82,10 +80,6 @@ std::vector<KeyRow> link_rows() {
                              [](L& c, const Value& v) { c.connections = static_cast<std::uint32_t>(v.number); }), 1, 64));
   r.push_back(bounded(row<L>("credit", Kind::size, "32MiB", "Bytes that the source may send ahead.",
                              [](L& c, const Value& v) { c.credit_bytes = v.number; }), 64 * kib, 1ull << 40));
-  r.push_back(bounded(row<L>("rate_limit", Kind::size, "0", "Ceiling in bytes a second of bootstrap chunks; 0: none.",
-                             [](L& c, const Value& v) { c.rate_limit = v.number; }), 0, 1ull << 40));
-  r.push_back(bounded(row<L>("snapshot.parallelism", Kind::integer, "4", "Segments that bootstrap at a time.",
-                             [](L& c, const Value& v) { c.snapshot_parallelism = static_cast<std::uint32_t>(v.number); }), 1, 1024));
   r.push_back(one_of(row<L>("on_source_reset", Kind::choice, "hold",
                             "A source that lost its data: `hold` touches nothing until an operator says so, `accept` makes the target what the source is.",
                             [](L& c, const Value& v) { c.on_source_reset = v.text == "accept" ? OnSourceReset::accept : OnSourceReset::hold; }),

@@ -16,6 +16,7 @@ ClientSession::ClientSession(NodeShared& node, WorkerCounts& counts, Protocol pr
 ClientSession::Step ClientSession::consume(std::string_view in, RequestExecutor& executor, std::string& out, std::size_t output_max) {
   Step step;
   protocol::Frame frame;
+  std::size_t looked_at = 0;
   while (true) {
     if (out.size() >= output_max) {
       step.full = true;
@@ -38,6 +39,12 @@ ClientSession::Step ClientSession::consume(std::string_view in, RequestExecutor&
         return step;
       case FrameStep::frame: break;
     }
+    // Of a pipeline's requests the next few are looked at before they are executed: their cache misses overlap.
+    if (looked_at == 0) {
+      const std::string_view rest = in.substr(step.consumed);
+      looked_at = greeted_ && rest.size() > parsed.consumed ? std::max<std::size_t>(1, executor.look_ahead(parser_, rest)) : 1;
+    }
+    --looked_at;
     step.consumed += parsed.consumed;
     if (!greeted_ || frame.header.opcode == static_cast<std::uint8_t>(Opcode::hello)) [[unlikely]] {
       if (!greet(frame, executor, out)) {
@@ -75,6 +82,7 @@ bool ClientSession::greet(const protocol::Frame& frame, RequestExecutor& executo
   while (seen < hello.generation_seen.value() && !node_->generation_seen.compare_exchange_weak(seen, hello.generation_seen.value())) {
   }
   requester_.role = hello.role;
+  requester_.program = std::string(hello.program.substr(0, 128));
   greeted_ = true;
 
   protocol::Welcome welcome;

@@ -27,6 +27,8 @@ using logging::Level;
 using logging::number;
 using logging::write;
 
+constexpr std::uint64_t prefetch_above = 16u << 20;  // about what the cores' caches hold
+
 WallMicros wall_now() {
   return static_cast<WallMicros>(
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
@@ -95,6 +97,8 @@ struct Node::Impl {
   bool closed = false;
 
   void each_second() {
+    const store::StoreMemory memory = store->memory();
+    shared->prefetch = memory.records + memory.tables > prefetch_above;
     if (shared->state.load() == NodeState::holding && refilled(*shared)) {
       if (coordinator->accept_empty()) {
         NodeState held = NodeState::holding;

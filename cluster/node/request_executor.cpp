@@ -3,6 +3,8 @@
 #include <chrono>
 
 #include "cluster/base/assert.hpp"
+#include "cluster/logging/event_log.hpp"
+#include "cluster/protocol/pack.hpp"
 
 namespace zaris::node {
 
@@ -28,7 +30,16 @@ void RequestExecutor::count(std::uint8_t opcode, Status status) {
   counts_.commands[slot][static_cast<std::size_t>(result_of(status))].add();
 }
 
-void RequestExecutor::execute(const Frame& frame, const Requester&, std::string& out) {
+namespace {
+
+// What changes what this region is or holds, on an operator's or a follower's word.
+bool audited(Opcode opcode) {
+  return opcode == Opcode::accept_empty || opcode == Opcode::drop_pin || opcode == Opcode::open_link || opcode == Opcode::drop_link || opcode == Opcode::drop_scope;
+}
+
+}  // namespace
+
+void RequestExecutor::execute(const Frame& frame, const Requester& who, std::string& out) {
   Status status = Status::unsupported;
   switch (static_cast<Opcode>(frame.header.opcode)) {
     case Opcode::get: status = get(frame, out); break;
@@ -57,6 +68,39 @@ void RequestExecutor::execute(const Frame& frame, const Requester&, std::string&
       status = refuse(frame, out, Status::unsupported, "this node does not know that operation", "upgrade the node, or use an older client");
   }
   count(frame.header.opcode, status);
+  if (const auto opcode = static_cast<Opcode>(frame.header.opcode); audited(opcode)) [[unlikely]] {
+    logging::write(logging::Level::info, "audit", std::string(name(opcode)) + ": " + std::string(name(status)),
+                   {{"operation", std::string(name(opcode))}, {"status", std::string(name(status))}, {"principal", printable(who.principal)}, {"program", printable(who.program)}});
+  }
+}
+
+std::size_t RequestExecutor::look_ahead(const protocol::FrameParser& parser, std::string_view in) {
+  constexpr std::size_t at_once = 32, worth_it = 4;
+  if (!node_.prefetch.load(std::memory_order_relaxed)) return 0;
+  std::string_view keys[at_once];
+  std::size_t frames = 0, found = 0;
+  protocol::Frame frame;
+  while (frames < at_once) {
+    const auto parsed = parser.parse(in, frame);
+    if (parsed.step != protocol::FrameStep::frame) break;
+    in.remove_prefix(parsed.consumed);
+    ++frames;
+    switch (static_cast<Opcode>(frame.header.opcode)) {
+      case Opcode::get:
+      case Opcode::put:
+      case Opcode::del:
+      case Opcode::touch:
+      case Opcode::time_to_live: {
+        protocol::Unpacker body(frame.body);
+        if (body.array() > 0) keys[found] = body.bytes();
+        if (body.ok()) ++found;
+        break;
+      }
+      default: break;
+    }
+  }
+  if (found >= worth_it) node_.store.prefetch({keys, found});
+  return frames;
 }
 
 Status RequestExecutor::refuse(const Frame& frame, std::string& out, Status status, std::string_view reason, std::string_view hint) {

@@ -14,6 +14,7 @@ namespace zaris::node {
 // Who asked. Filled when the connection was greeted.
 struct Requester {
   std::string principal;                              // certificate subject's common name; empty: nobody in particular
+  std::string program;                                // what it said it is
   protocol::PeerRole role = protocol::PeerRole::client;
 };
 
@@ -32,6 +33,9 @@ class RequestExecutor {
 
   // A frame other than Hello, inside a round. Always appends exactly one answer.
   void execute(const protocol::Frame& frame, const Requester& who, std::string& out);
+  // Asks the cache for what the requests at the front of `in` will touch. Returns how many frames it has looked at; call
+  // again after as many. 0: not worth it.
+  [[nodiscard]] std::size_t look_ahead(const protocol::FrameParser& parser, std::string_view in);
   // Counts an answer that was given without executing anything.
   void count(std::uint8_t opcode, Status status);
 
