@@ -7,6 +7,7 @@
 
 #include "cluster/config/load.hpp"
 #include "cursor/cli/command_line.hpp"
+#include "programs/build_info/build_info.hpp"
 
 namespace {
 
@@ -23,7 +24,7 @@ zaris::Result<std::string> path_from_config(const std::vector<std::string>& file
 
 int main(int argc, char** argv) {
   const char* path = std::getenv("ZARIS_CURSOR_PATH");
-  const zaris::cursor::cli::Environment environment{std::cin, std::cout, std::cerr, ::isatty(STDIN_FILENO) == 1, ZARIS_VERSION, path ? path : "", path_from_config};
+  const zaris::cursor::cli::Environment environment{std::cin, std::cout, std::cerr, ::isatty(STDIN_FILENO) == 1, zaris::build_version, path ? path : "", path_from_config};
   try {
     return zaris::cursor::cli::run(argc, argv, environment);
   } catch (const std::exception& e) {

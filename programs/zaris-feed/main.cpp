@@ -6,6 +6,7 @@
 
 #include "feed/cli/command_line.hpp"
 #include "feed/cli/exit_code.hpp"
+#include "programs/build_info/build_info.hpp"
 
 namespace {
 
@@ -21,7 +22,7 @@ int main(int argc, char** argv) {
   std::signal(SIGTERM, zaris::feed::cli::interrupt);
   const zaris::feed::cli::Environment environment{std::cout,
                                                   std::cerr,
-                                                  ZARIS_VERSION,
+                                                  zaris::build_version,
                                                   from_environment("ZARIS_FEED_URL"),
                                                   from_environment("ZARIS_FEED_CA"),
                                                   from_environment("ZARIS_FEED_CERT"),

@@ -4,6 +4,7 @@
 #include "cluster/admin/admin_server.hpp"
 #include "cluster/config/daemon_flags.hpp"
 #include "follower/shell/daemon.hpp"
+#include "programs/build_info/build_info.hpp"
 
 namespace {
 
@@ -21,7 +22,7 @@ Exit status: 0 clean stop, 2 usage, 3 configuration, certificates or cursor stor
 int main(int argc, char** argv) {
   using namespace zaris;
   config::DaemonFlags flags;
-  const config::DaemonText text{"zaris-follower", "Keeps a cluster in this region in step with a source region's change feed.", examples, ZARIS_VERSION};
+  const config::DaemonText text{"zaris-follower", "Keeps a cluster in this region in step with a source region's change feed.", examples, zaris::build_version};
   if (const auto status = config::parse_daemon_flags(argc, argv, text, flags)) return *status;
   auto loaded = config::load_follower_config(flags.sources);
   if (!loaded.ok()) {
@@ -45,5 +46,5 @@ int main(int argc, char** argv) {
     std::fputs(answer->body.c_str(), stdout);
     return answer->status == 200 ? 0 : 1;
   }
-  return follower::run_follower(std::move(loaded), flags.sources, {ZARIS_VERSION, ZARIS_REVISION});
+  return follower::run_follower(std::move(loaded), flags.sources, {zaris::build_version, zaris::build_revision});
 }

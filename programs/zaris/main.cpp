@@ -1,3 +1,4 @@
 #include "cluster/cli/app.hpp"
+#include "programs/build_info/build_info.hpp"
 
-int main(int argc, char** argv) { return zaris::cli::run(argc, argv, {ZARIS_VERSION, ZARIS_REVISION}); }
+int main(int argc, char** argv) { return zaris::cli::run(argc, argv, {zaris::build_version, zaris::build_revision}); }

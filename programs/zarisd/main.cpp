@@ -10,6 +10,7 @@
 #include "cluster/logging/event_log.hpp"
 #include "cluster/node/node.hpp"
 #include "programs/zarisd/hosted_feed.hpp"
+#include "programs/build_info/build_info.hpp"
 
 namespace {
 
@@ -87,7 +88,7 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
   for (const std::string& warning : running.warnings) logging::write(Level::warning, "config_warning", warning);
 
   raise_descriptor_limit(running.config);
-  auto opened = node::Node::open({running.config, ZARIS_VERSION, ZARIS_REVISION, config::settings_hash(running.settings)});
+  auto opened = node::Node::open({running.config, zaris::build_version, zaris::build_revision, config::settings_hash(running.settings)});
   if (!opened) return refuse(opened.error());
   node::Node& node = **opened;
   auto hosted = HostedFeed::start(node);
@@ -138,7 +139,7 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
 
 int main(int argc, char** argv) {
   config::DaemonFlags flags;
-  const config::DaemonText text{"zarisd", "A node of a region's key/value cluster; alone, it is the region.", examples, ZARIS_VERSION};
+  const config::DaemonText text{"zarisd", "A node of a region's key/value cluster; alone, it is the region.", examples, zaris::build_version};
   if (const auto status = config::parse_daemon_flags(argc, argv, text, flags)) return *status;
   auto loaded = config::load_node_config(flags.sources);
   if (!loaded.ok()) {
