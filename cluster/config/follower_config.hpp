@@ -27,6 +27,7 @@ struct LinkConfig {
     std::vector<std::string> prefixes;
     std::vector<std::pair<Slot, Slot>> slots;
   } scope;
+  bool adopt_data = false;                 // a scope that holds data at the target may become a standby
   std::uint32_t connections = 1;
   std::uint64_t credit_bytes = 0;
   OnSourceReset on_source_reset = OnSourceReset::hold;

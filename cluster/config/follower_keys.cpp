@@ -76,6 +76,9 @@ std::vector<KeyRow> link_rows() {
                      [](L& c, const Value& v) { c.scope.prefixes = v.list; }));
   r.push_back(row<L>("scope.slots", Kind::slot_list, "", "Slot ranges that the link carries (`0-8191`); none: all slots.",
                      [](L& c, const Value& v) { c.scope.slots = v.slots; }));
+  r.push_back(row<L>("adopt_data", Kind::boolean, "false",
+                     "Lets the link begin in a target that holds data in its scope already: they are replaced by the source's, and what is lost is kept in the conflict log. Without it such a target is refused (`scope_holds_data`).",
+                     [](L& c, const Value& v) { c.adopt_data = v.boolean; }));
   r.push_back(bounded(row<L>("connections", Kind::integer, "1", "Feed sessions that share the link's segments.",
                              [](L& c, const Value& v) { c.connections = static_cast<std::uint32_t>(v.number); }), 1, 64));
   r.push_back(bounded(row<L>("credit", Kind::size, "32MiB", "Bytes that the source may send ahead.",

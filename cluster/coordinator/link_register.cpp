@@ -75,7 +75,7 @@ Result<LinkOpened> admit(const LinkRegister& links, SiteEpoch known_epoch, const
     return failure("scope_holds_data",
                    fmt::format("{} holds {} keys here that no link has brought; as a standby it would become what the source is",
                                shown(opening.scope), opening.live_keys),
-                   "if these keys may go, allow it for this link (--yes); else empty the scope or choose another");
+                   "if these keys may go, set links[].adopt_data for this link; else empty the scope or choose another");
   }
   if (before && before->scope != opening.scope) {
     out.replaced_scope = before->scope;

@@ -206,6 +206,7 @@ class Daemon {
     o.link.commit_bytes = config_.cursor.commit_bytes;
     o.link.accept_source_reset = entry.on_source_reset == config::OnSourceReset::accept;
     o.link.max_removal_ratio = entry.max_removal;
+    o.link.adopt_scope_with_data = entry.adopt_data;
     o.link.seed = random_seed();
     auto url = feed::parse_feed_url(entry.source.url);
     if (!url) return tl::unexpected(url.error());
