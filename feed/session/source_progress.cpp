@@ -11,6 +11,9 @@ namespace {
 // trimmer comes by.
 std::uint64_t covered_bytes_most(std::uint64_t log_budget) { return std::clamp<std::uint64_t>(log_budget / 16, 8u << 10, 4u << 20); }
 
+// Of a head, what shows that it has changed: nobody misses 2^32 revisions between two messages.
+std::uint32_t trace(const Position& head) { return static_cast<std::uint32_t>(head.revision.value()); }
+
 }  // namespace
 
 void Source::check_progress_due(Now now) {
@@ -29,7 +32,7 @@ bool Source::next_progress(std::string& out) {
   covered_bytes_ = 0;
   if (!progress_heads_known_) {
     subscribed_.each([&](SegmentId id) {
-      if (store_.state(id).head.revision != at(id).progress_head) progress_changed_.insert(id);
+      if (trace(store_.state(id).head) != at(id).progress_head) progress_changed_.insert(id);
     });
   }
   Progress m{now_.wall_us, closed_time_us_, {}};
@@ -47,7 +50,7 @@ bool Source::next_progress(std::string& out) {
     ProgressRow out_row{id, moves ? s.scanned : s.told, state.head, state.floor,
                         filter_->full() ? store_.log_bytes_after(id, s.told.revision) : 0, moves ? std::optional(s.told) : std::nullopt};
     s.told = out_row.position;
-    s.progress_head = state.head.revision;
+    s.progress_head = trace(state.head);
     // A new head that nobody has said is dirty is more for the tail all the same.
     if (state.head.revision > s.scanned.revision && !(large_ && large_->segment == id) && !(pending_ && pending_->segment == id)) tail_.insert(id);
     m.rows.push_back(out_row);
@@ -70,8 +73,8 @@ bool Source::next_pong(std::string& out) {
   const auto row = [&](SegmentId id) {
     Segment& s = at(id);
     const Position head = store_.state(id).head;
-    if (head.revision == s.pong_head) return;
-    s.pong_head = head.revision;
+    if (trace(head) == s.pong_head) return;
+    s.pong_head = trace(head);
     m.rows.push_back({id, head});
   };
   if (pong_heads_known_) pong_changed_.each(row);

@@ -4,7 +4,7 @@
 // went to the receiver, and nothing was for it. A run, or a Progress row that names where it moved from, carries told
 // on; nothing else does.
 #pragma once
-#include <deque>
+#include <list>
 #include <variant>
 
 #include "feed/message/batch_writer.hpp"
@@ -33,7 +33,7 @@ class Source final : public SourceSession {
  private:
   struct Segment {
     Position told, scanned;
-    Revision progress_head, pong_head;   // heads as the last Progress and the last Pong had them
+    std::uint32_t progress_head = 0, pong_head = 0;  // the last Progress' and Pong's, in so far as a change shows
     std::uint32_t subscription = 0;      // how many Subscribes of it came
     Generation lineage_told;             // the newest generation that Subscribed has told of
     Slot reached;                        // of a walk that began with nothing: the slot of the last chunk sent
@@ -156,7 +156,7 @@ class Source final : public SourceSession {
   SegmentSet tail_;             // may have log above `scanned` and may go on
   SegmentSet progress_changed_, pong_changed_;
   std::uint32_t tail_from_ = 0;      // round-robin: where the next batch begins
-  std::deque<Control> control_;
+  std::list<Control> control_;   // lists: nothing is held while they are empty, and a session is mostly idle
 
   std::int64_t credit_ = 0;          // may fall below zero by one record that passed when all of it was free
   std::int64_t window_ = 0;          // the most that credit ever was
@@ -167,10 +167,10 @@ class Source final : public SourceSession {
   std::optional<Large> large_;
   bool part_turn_ = false;
 
-  std::deque<WalkRequest> walks_waiting_;
+  std::list<WalkRequest> walks_waiting_;
   std::vector<ActiveWalk> walks_;
   std::size_t walk_from_ = 0;
-  std::deque<std::variant<Fetch, DigestRequest>> requests_;
+  std::list<std::variant<Fetch, DigestRequest>> requests_;
   std::size_t request_bytes_ = 0;
   std::optional<Pending> pending_;
 

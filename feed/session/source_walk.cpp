@@ -89,8 +89,8 @@ void Source::send_pending(std::string& out) {
 }
 
 bool Source::take_request() {
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
-    auto& request = requests_[i];
+  for (auto it = requests_.begin(); it != requests_.end(); ++it) {
+    auto& request = *it;
     const SegmentId id = std::visit([](const auto& r) {
       if constexpr (requires { r.asked; }) return r.asked.segment;
       else return r.segment;
@@ -103,7 +103,7 @@ bool Source::take_request() {
       if (fetch != nullptr) {
         for (const std::string& key : fetch->asked.keys) request_bytes_ -= key.size() + sizeof key;
       }
-      requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(i));
+      requests_.erase(it);
     }
     if (s.subscribed && s.positioned && s.told < pending_->as_of.at) tail_.insert(id);
     return true;
