@@ -8,7 +8,7 @@ namespace zaris::simulation {
 
 Checker::Checker(World& world, const Keys& keys, const TargetRegion& target, const CursorDisk& disk)
     : world_(world), keys_(keys), target_(target), disk_(disk), cells_(world.options.source_segments * world.options.target_segments),
-      held_(world.options.source_segments) {
+      held_(cells_.size()) {
   for (std::uint32_t s = 0; s < world.options.source_segments; ++s) {
     for (std::uint32_t t = 0; t < world.options.target_segments; ++t) {
       const SegmentId source{static_cast<std::uint16_t>(s)}, into{static_cast<std::uint16_t>(t)};
@@ -104,13 +104,15 @@ void Checker::after_apply(const ApplyBatch& batch, const Before& before, const A
   at.mark = answer.mark;
   ++at.applies;
   check_cell(batch.source_segment, batch.target_segment, batch.kind == ApplyKind::stream ? "stream" : batch.kind == ApplyKind::open ? "open" : "range");
-  if (const auto low = lowest_low(batch.source_segment)) {
-    const auto raise = [&](std::optional<Position>& held) {
-      if (!held || *held < *low) held = low;
-    };
-    raise(held_[batch.source_segment.value()]);
-    for (auto& [request, read] : reads_) raise(read.held[batch.source_segment.value()]);
-  }
+  // An open begins anew; what the follower has been told before counts on until it hears of that.
+  const auto told = [&](Held& held) {
+    auto& here = held[batch.source_segment.value() * world_.options.target_segments + batch.target_segment.value()];
+    const auto& low = at.mark->low;
+    if (!low) here.reset();
+    else if (!here || *here < low->at) here = low->at;
+  };
+  told(held_);
+  for (auto& [request, read] : reads_) told(read.held);
 }
 
 void Checker::check_cell(SegmentId source, SegmentId target, std::string_view after) {
@@ -181,11 +183,12 @@ void Checker::target_went_back() {
   }
 }
 
-std::optional<Position> Checker::lowest_low(SegmentId source) const {
+std::optional<Position> Checker::held(SegmentId source) const {
   std::optional<Position> low;
-  each_cell(source, [&](SegmentId, const Cell& at) {
-    if (at.mark && at.mark->low && (!low || at.mark->low->at < *low)) low = at.mark->low->at;
-  });
+  for (std::uint32_t t = 0; t < world_.options.target_segments; ++t) {
+    const auto& here = held_[source.value() * world_.options.target_segments + t];
+    if (here && (!low || *here < *low)) low = here;
+  }
   return low;
 }
 
@@ -194,7 +197,7 @@ std::optional<Position> Checker::lowest_low(SegmentId source) const {
 void Checker::marks_read(std::uint64_t request) {
   Read& read = reads_[request];
   read.losses = target_.losses();
-  for (std::uint32_t s = 0; s < world_.options.source_segments; ++s) read.held.push_back(lowest_low(SegmentId{static_cast<std::uint16_t>(s)}));
+  for (const Cell& at : cells_) read.held.push_back(at.mark && at.mark->low ? std::optional(at.mark->low->at) : std::nullopt);
 }
 
 void Checker::marks_delivered(std::uint64_t request) {
@@ -208,7 +211,7 @@ void Checker::marks_delivered(std::uint64_t request) {
 void Checker::persisting(const cursor::CursorCommit& commit) {
   for (const auto& [key, row] : commit.cursors) {
     if (row.position.at == Position{}) continue;
-    const auto& held = held_[key.segment.value()];
+    const auto held = this->held(key.segment);
     const auto on_disk = disk_.rows().find(key);
     if (on_disk != disk_.rows().end() && on_disk->second.position.at >= row.position.at) continue;  // no new claim
     if (!held || *held < row.position.at) {
@@ -232,7 +235,7 @@ void Checker::from_follower(std::string_view bytes) {
       for (const auto& [key, cursor] : disk_.rows()) {
         persisted = persisted || (key.link == link_name && key.segment == row.segment && cursor.position.at >= row.position);
       }
-      const auto& held = held_[row.segment.value()];
+      const auto held = this->held(row.segment);
       if (!persisted || !held || *held < row.position) {
         return world_.broken("ack_above_cursor", fmt::format("segment {}: acknowledged {}, {}; the target was found to hold {}", row.segment.value(),
                                                              to_string(row.position), persisted ? "persisted" : "no cursor on disk says so",
@@ -243,7 +246,7 @@ void Checker::from_follower(std::string_view bytes) {
   }
   if (const auto* subscribe = std::get_if<feed::Subscribe>(&**decoded)) {
     for (const auto& row : subscribe->segments) {
-      const auto& held = held_[row.segment.value()];
+      const auto held = this->held(row.segment);
       if (row.low && (!held || *held < row.low->at)) {
         return world_.broken("resume_above_target", fmt::format("segment {}: resumes at {}, the target was found to hold {}", row.segment.value(),
                                                                 to_string(row.low->at), held ? to_string(*held) : "nothing"));
@@ -270,14 +273,14 @@ void Checker::reported(const follower::LinkStatus& status) {
   const MonoMicros now = world_.follower_clock.mono(world_.now());
   for (std::uint32_t s = 0; s < world_.options.source_segments; ++s) {
     const SegmentId source{static_cast<std::uint16_t>(s)};
-    std::optional<Revision> held;
+    std::optional<Revision> all;
     bool first = true;
     each_cell(source, [&](SegmentId, const Cell& at) {
       const auto here = at.promise && at.promise->generation == life.generation() ? at.promise->revision : Revision{0};
-      if (first || here < *held) held = here;
+      if (first || here < *all) all = here;
       first = false;
     });
-    const Version* missing = life.first_in_scope_after(source, held.value_or(Revision{0}));
+    const Version* missing = life.first_in_scope_after(source, all.value_or(Revision{0}));
     if (!missing) continue;
     const MonoMicros since = world_.follower_clock.mono(std::max(missing->when, started_));
     const double truth = static_cast<double>(now - since) / 1e6;

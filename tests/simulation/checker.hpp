@@ -91,7 +91,8 @@ class Checker {
   void check_chunk(const feed::Chunk& chunk);
   void check_locals() const;
   void reload_marks();
-  [[nodiscard]] std::optional<Position> lowest_low(SegmentId source) const;
+  // What the target was found to hold of a source segment: the lowest low of what covers something.
+  [[nodiscard]] std::optional<Position> held(SegmentId source) const;
   // Empty: the target's record of this key is that version, or is absent where it should be.
   [[nodiscard]] std::string compare(std::uint32_t key, const std::optional<std::string>& record, const Version* version, const History& life) const;
 
@@ -101,10 +102,11 @@ class Checker {
   const CursorDisk& disk_;
   const SourceRegion* source_ = nullptr;
   std::vector<Cell> cells_;
-  std::vector<std::optional<Position>> held_;       // per source segment: what the target was found to hold, at most
+  using Held = std::vector<std::optional<Position>>;  // per cell: low as the follower was told of it
+  Held held_;
   struct Read {
     std::uint64_t losses = 0;
-    std::vector<std::optional<Position>> held;      // as read, and what was applied since
+    Held held;                                      // as read, and what was applied since
   };
   std::map<std::uint64_t, Read> reads_;             // on their way to the follower
   std::set<std::uint32_t> own_;

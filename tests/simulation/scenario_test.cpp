@@ -350,6 +350,62 @@ TEST_F(Scenario, SourceLosesItsIdentity_HeldUntilAccepted) {
   EXPECT_GT(run().world.probes.count("source: lost with its identity"), 0u);
 }
 
+// Seed 175: the source refused the link before it said who it is; the operator's word was about the old source, and changed
+// nothing, for ever.
+TEST_F(Scenario, SourceLosesItsIdentity_QuickOperator_WordIsAboutTheNewSource) {
+  open();
+  run().run_for(3 * second);
+  run().operator_on = false;
+  run().workload.stop();
+  run().source.lose_everything(true);
+  until_held("wrong_cluster");
+  for (int tries = 0; tries < 200 && status().state == LinkState::held; ++tries) {
+    run().checker.accepted_source();
+    (void)run().follower.accept(status().reason);
+    run().run_for(100'000);
+  }
+  settle();
+}
+
+// Seed 113: the cursor file is gone and another source answers: the target knows better than to be emptied unasked.
+TEST_F(Scenario, CursorFileLostAndAnotherSource_HeldUntilAccepted) {
+  auto options = calm();
+  options.prefilled_target = true;  // the operator's consent to give up data of its own is none to this
+  open(options);
+  run().run_for(3 * second);
+  run().workload.stop();
+  streaming();
+  const Digest before = target_digest();
+  run().operator_on = false;
+  run().restarts_follower = false;
+  run().follower.crash(true);
+  run().source.lose_everything(true);
+  run().run_for(2 * second);
+  write_all();
+  run().restarts_follower = true;
+  run().follower.start();
+  until_held("source_changed");
+  run().run_for(10 * second);
+  EXPECT_EQ(target_digest(), before);
+  run().operator_on = true;
+  settle();
+}
+
+// Seeds 4, 42, 63, 202, 580: the target went back while the source was away; what it lost counts as missing from the moment on
+// which the follower read the marks, not from the one on which the source is back. (The staleness checker looks all the time.)
+TEST_F(Scenario, TargetGoesBackWhileTheSourceIsAway_StalenessTellsAtOnce) {
+  open();
+  run().run_for(3 * second);
+  run().workload.stop();
+  streaming();
+  run().source.freeze_until(run().world.now() + 20 * second);
+  run().target.lose_tail();
+  run().checker.target_went_back();
+  run().run_for(15 * second);
+  EXPECT_GT(run().world.probes.count("link: target_rollback"), 0u);
+  settle();
+}
+
 // An interrupted bootstrap goes on where it was.
 TEST_F(Scenario, InterruptedBootstrap_Resumes) {
   auto options = calm();
@@ -380,6 +436,7 @@ TEST_F(Scenario, DiskFull_AppliesGoOn_AcknowledgementsWait) {
   EXPECT_GT(status().applied_records, applied);
   run().disk.set_full(false);
   settle();
+  run().run_for(3 * second);
   EXPECT_GT(run().world.probes.count("feed: acks"), acknowledged);
 }
 
@@ -467,6 +524,7 @@ TEST_F(Scenario, Rewind_CopiesOnce) {
   run().follower.start();
   settle();
   EXPECT_EQ(run().checker.opens(), 8u);
+  run().run_for(3 * second);  // that it is done is persisted with the next commit
   run().follower.crash(false);
   settle();
   EXPECT_EQ(run().checker.opens(), 8u) << "the rewind is over, and not done again at the next start";
