@@ -140,7 +140,7 @@ Result<std::uint64_t> keys_in(client::Client& client, const Scope& scope) {
 }
 
 std::vector<std::string> settings_of(const ReplayOptions& o) {
-  std::vector<std::string> out{"name=" + o.name, "target.url=" + o.to, "links[0].name=" + o.name, "links[0].source.url=" + o.from, "links[0].snapshot.parallelism=16",
+  std::vector<std::string> out{"name=" + o.name, "target.url=" + o.to, "links[0].name=" + o.name, "links[0].source.url=" + o.from,
                                "logging.format=text"};
   if (!o.ca.empty()) out.push_back("links[0].source.ca=" + o.ca);
   if (!o.cert.empty()) out.push_back("links[0].source.cert=" + o.cert);
@@ -231,6 +231,11 @@ int replay(const Context& context, const ReplayOptions& o) {
   at.urls = {o.compare};
   const auto source = at.connect();
   if (!source) return fail(source.error());
+  // What the source kept for this follower; without --compare it lets go after log.pin_age.
+  const ClusterId here = (*target)->welcome().cluster;
+  if (const auto pins = (*source)->list_pins().get())
+    for (const auto& pin : pins->pins)
+      if (pin.link == o.name && pin.target == here) (void)(*source)->drop_pin({pin.principal, pin.link, pin.scope, pin.target}).get();
   const auto theirs = (*source)->digest(*scope, protocol::DigestBy::total).get();
   if (!theirs) return fail(theirs.error());
   if ((*rows)[0].count != (*theirs)[0].count || (*rows)[0].digest != (*theirs)[0].digest)
@@ -254,7 +259,7 @@ void add_replay(CLI::App& app, Context& context) {
   sub->add_option("--key", o->key, "its private key (PEM)");
   sub->add_option("--prefix", o->prefixes, "only keys that begin so (repeatable)");
   sub->add_option("--name", o->name, "name of the link meanwhile; the same name goes on where a replay broke off");
-  sub->add_option("--compare", o->compare, "the source's client address: compare digests at the end (exit 1 if they differ)");
+  sub->add_option("--compare", o->compare, "the source's client address: compare digests at the end (exit 1 if they differ), and drop the replay's pin");
   sub->callback([&context, o] { context.action = [&context, o] { return replay(context, *o); }; });
 }
 

@@ -151,7 +151,7 @@ class Import {
   }
 
  private:
-  static constexpr std::size_t in_flight_max = 6;
+  static constexpr std::size_t in_flight_max = 12;
 
   void send(std::vector<client::Operation> batch) { flight_.push_back(client_.bulk(std::move(batch))); }
 

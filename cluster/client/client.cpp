@@ -160,7 +160,23 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
     std::function<void(Result<Answer>)> handler;   // ok or is_answer statuses, or an Error
   };
 
+  // Sent, a frame over the server's limit would cost the connection and everything else on it.
+  std::optional<Error> too_large(std::string_view key, std::string_view value) {
+    const std::lock_guard lock(mutex);
+    const auto over = [](const char* what, std::size_t bytes, std::uint64_t most, const char* limit) {
+      return Error{"item_too_large", std::string(what) + " has " + std::to_string(bytes) + " bytes; at most " + std::to_string(most) + " are taken", limit};
+    };
+    if (key.size() > welcome.key_bytes_max) return over("the key", key.size(), welcome.key_bytes_max, "limits.key of the region");
+    if (value.size() > welcome.value_bytes_max) return over("the value", value.size(), welcome.value_bytes_max, "limits.value of the region");
+    return std::nullopt;
+  }
+
   void start(std::shared_ptr<Attempted> op) {
+    if (auto error = too_large(op->key, op->value)) {
+      const auto held = loop.lock();
+      if (held) return held->post([op, error = std::move(*error)] { op->handler(tl::unexpected(error)); });
+      return op->handler(tl::unexpected(std::move(*error)));
+    }
     op->slot = slot_of(op->key);
     op->deadline = Clock::now() + options.timeout;
     attempt(std::move(op));
@@ -288,8 +304,8 @@ struct BulkRun : std::enable_shared_from_this<BulkRun> {
   std::mutex mutex;                                 // the first requests leave from the caller's thread
 
   void begin() {
-    todo.resize(operations.size());
-    for (std::uint32_t i = 0; i < todo.size(); ++i) todo[i] = i;
+    for (std::uint32_t i = 0; i < operations.size(); ++i)
+      if (!outcomes[i].error) todo.push_back(i);
     order();
     pump();
   }
@@ -372,7 +388,9 @@ struct BulkRun : std::enable_shared_from_this<BulkRun> {
           } else if (is_answer(item.status)) {
             outcomes[i] = Outcome{item.status, item.token, item.expires_us, std::string(item.value), {}};
           } else {
-            retry(i, refusal_of(item.status, {}), passes(item.status));
+            // A value that did not fit into the answer is asked for again.
+            const bool did_not_fit = item.status == Status::capacity_exceeded && is_read(operations[i].opcode);
+            retry(i, refusal_of(item.status, {}), passes(item.status) || did_not_fit);
           }
         }
       }
@@ -523,7 +541,10 @@ void Client::bulk(std::vector<Operation> operations, Durability durability, std:
   auto run = std::make_shared<BulkRun>();
   run->outcomes.resize(operations.size());
   run->slots.reserve(operations.size());
-  for (const Operation& op : operations) run->slots.push_back(slot_of(op.key));
+  for (std::uint32_t i = 0; i < operations.size(); ++i) {
+    run->slots.push_back(slot_of(operations[i].key));
+    run->outcomes[i].error = core_->too_large(operations[i].key, operations[i].value);
+  }
   run->operations = std::move(operations);
   run->durability = durability;
   run->handler = std::move(handler);

@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds tick{50};        // how fine timeouts are
 constexpr std::size_t read_buffer_bytes = 64u << 10; // grows to the frame at hand
 constexpr std::size_t first_frame_max = 64u << 10;   // until Welcome has named the limits
 
+constexpr std::size_t answer_room = 8u << 20;        // what an answer may have over a frame of the server's limits
+
 // What is queued for one write: encoded bytes, and views that belong between them.
 struct OutQueue {
   struct View {
@@ -256,8 +258,8 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     protocol::Welcome welcome;
     if (!protocol::decode(frame.body, welcome)) return malformed("a Welcome that cannot be read");
     if (welcome.key_bytes_max > (1u << 30) || welcome.value_bytes_max > (1u << 30)) return malformed("limits over 1 GiB");
-    // An answer may be a page that the server was free to fill up to its own frame limit.
-    parser_.limit(protocol::frame_bytes_max(welcome.key_bytes_max, welcome.value_bytes_max) + (1u << 20));
+    // A page may have a record of the largest size behind all that was asked for.
+    parser_.limit(protocol::frame_bytes_max(welcome.key_bytes_max, welcome.value_bytes_max) + answer_room);
     {
       const std::lock_guard lock(mutex_);
       state_ = State::up;

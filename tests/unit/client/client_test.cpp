@@ -250,6 +250,23 @@ TEST(Client, BulkSaysItemByItemWhatFailed) {
   }
 }
 
+// Over the server's limits: refused here, item by item, and nobody else on the connection is disturbed.
+TEST(Client, DoesNotSendWhatIsTooLarge) {
+  TestServer server;
+  const auto client = connected(server);
+  const std::string big((4u << 20) + 1, 'x');
+  const auto put = client->put("k", big).get();
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, "item_too_large");
+  EXPECT_EQ(client->put(std::string(65'537, 'k'), "v").get().error().code, "item_too_large");
+  const auto outcomes = client->bulk({{Opcode::put, "a", "1", 0, {}}, {Opcode::put, "b", big, 0, {}}, {Opcode::put, "c", std::string(4u << 20, 'x'), 0, {}}}).get();
+  EXPECT_FALSE(outcomes[0].error);
+  ASSERT_TRUE(outcomes[1].error);
+  EXPECT_EQ(outcomes[1].error->code, "item_too_large");
+  EXPECT_FALSE(outcomes[2].error);
+  EXPECT_EQ(server.accepted(), 1);
+}
+
 TEST(Client, FollowsAMapThatIsPushed) {
   TestServer one, two;
   const auto client = connected(one);

@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""`zaris link`, `wait link`, `feed followers|drop` and `replay` against real regions and a real follower."""
+import base64
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness.processes import BIN, Bench, assert_equal  # noqa: E402
+
+passed = 0
+
+
+def check(what, got, wanted):
+    global passed
+    if got != wanted:
+        raise AssertionError(f"{what}: {got!r}, not {wanted!r}")
+    passed += 1
+
+
+def zaris(*arguments, status=0, stdin=None):
+    run = subprocess.run([str(BIN / "zaris"), *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=120)
+    check(f"status of zaris {arguments}: {run.stderr}", run.returncode, status)
+    return run
+
+
+def b64(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def load(region, prefix, count):
+    lines = "".join(json.dumps({"key": b64(f"{prefix}{n}"), "value": b64("v" * (n % 100))}) + "\n" for n in range(count))
+    zaris("kv", "import", "--url", region.url, stdin=lines)
+
+
+with Bench("cli-links") as bench:
+    a, b, c = (bench.region(name).start("ready") for name in "abc")
+    load(a, "row:", 5000)
+    follower = bench.follower(b, [bench.link("a-to-b", a)]).start()
+    admin = ("--admin", follower.admin_url)
+
+    zaris("wait", "link", "a-to-b", "--caught-up", "--timeout", "60s", *admin)
+    assert_equal(a, b, bench.folder)
+    link = json.loads(zaris("link", "show", "a-to-b", "-o", "json", *admin).stdout)
+    for path in ("state", "reason", "scope_id", "staleness_seconds", "backlog_revisions", "backlog_bytes", "bootstraps_total", "conflicts_total"):
+        check(f"link show has {path}", path in link, True)
+    check("source and target", (len(link["source"]["cluster_id"]), len(link["target"]["cluster_id"])), (16, 16))
+    check("bootstrap", set(link["bootstrap"]) >= {"segments_done", "segments_total", "records", "eta_seconds"}, True)
+    check("segments", (len(link["segments"]), set(link["segments"][0]) >= {"id", "phase", "position", "head", "floor", "mark", "cursor"}), (256, True))
+    check("list", zaris("link", "list", "-o", "name", *admin).stdout, "a-to-b\n")
+    check("in step", json.loads(zaris("status", "--url", a.url, "--url", b.url, *admin, "-o", "json").stdout)["in_step"], True)
+    zaris("digest", "--url", a.url, "--url", b.url)
+    pins = json.loads(zaris("feed", "followers", "--url", a.url, "-o", "json").stdout)
+    check("a pin", [(p["link"], p["attached"]) for p in pins], [("a-to-b", True)])
+
+    # Paused it keeps its place, and says so; what is written meanwhile comes afterwards.
+    zaris("link", "pause", "a-to-b", "--reason", "maintenance", *admin)
+    zaris("wait", "link", "a-to-b", "--state", "paused", *admin)
+    load(a, "later:", 500)
+    run = zaris("wait", "link", "a-to-b", "--caught-up", "--timeout", "500ms", *admin, status=8)
+    check("why not", "paused" in run.stderr, True)
+    zaris("link", "resume", "a-to-b", *admin)
+    zaris("wait", "link", "a-to-b", "--caught-up", "--timeout", "60s", *admin)
+    assert_equal(a, b, bench.folder)
+
+    # Errors of the follower come through with their codes.
+    run = zaris("link", "show", "nope", *admin, status=7)
+    check("code", run.stderr.startswith("zaris: link_unknown: "), True)
+    zaris("link", "resume", "nope", *admin, status=7)
+    zaris("wait", "link", "nope", "--caught-up", *admin, status=7)
+    zaris("link", "accept-source", "a-to-b", *admin, status=2)  # asks first
+
+    zaris("feed", "drop", "nope", "--url", a.url, status=1)
+    zaris("feed", "drop", "a-to-b", "--url", a.url, status=2)
+    zaris("feed", "drop", "a-to-b", "--url", a.url, "--dry-run")
+
+    # A copy of A in an empty region, and nothing left behind.
+    feed, files = f"zariss://127.0.0.1:{a.feed_port}", bench.certificates
+    pair = ("--ca", files / "ca.crt", "--cert", files / "reader.crt", "--key", files / "reader.key")
+    zaris("replay", "--from", feed, "--to", c.url, *pair, "--timeout", "60s", "--compare", a.url)
+    assert_equal(a, c, bench.folder)
+    check("no link left", json.loads(zaris("status", "--url", c.url, "-o", "json").stdout)["regions"][0]["links"], 0)
+    check("no pin left", [p["link"] for p in json.loads(zaris("feed", "followers", "--url", a.url, "-o", "json").stdout)], ["a-to-b"])
+    run = zaris("replay", "--from", feed, "--to", c.url, *pair, status=9)
+    check("not over data", run.stderr.startswith("zaris: target_not_empty: "), True)
+
+    # The link ends; its marks are taken out of the target, and B is on its own.
+    check("clean stop", follower.stop(), 0)
+    zaris("link", "drop", "a-to-b", "--url", b.url, "--dry-run")
+    zaris("link", "drop", "a-to-b", "--url", b.url, "--yes")
+    check("B is active", json.loads(zaris("status", "--url", b.url, "-o", "json").stdout)["regions"][0]["role"], "active")
+print(f"{passed} passed, 0 failed")
