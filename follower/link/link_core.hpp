@@ -247,7 +247,7 @@ class LinkCore final : public Link {
   Stage stage_ = Stage::idle;
   std::optional<Hold> hold_;
   bool paused_ = false;
-  Backoff backoff_{100'000, 10'000'000};
+  Backoff backoff_{100'000, 4'000'000};
   MonoMicros begin_at_ = 0, give_up_at_ = 0;
   std::optional<MonoMicros> active_since_;
   std::string waiting_code_ = "connecting", waiting_text_;
