@@ -60,7 +60,7 @@ void Applier::each_in_range(F&& f) {
     const bool partial = from_here || (range.to && range.to->slot == slot);
     table.visit([&](Word word) {
       if ((word & word_tombstone) != 0) return;
-      const std::string_view key = trusted_key(record_of(word));
+      const std::string_view key = key_at(record_of(word));
       if ((partial && !in_range(slot, key)) || !link_->scope.has_key(key)) return;
       f(slot, word);
     });
@@ -110,7 +110,7 @@ bool Applier::apply_range() {
   } else {
     for (const Incoming& in : incoming_) s.table(in.at.slot).prefetch(in.at.hash);
     each_in_range([&](Slot slot, Word word) {
-      const std::string_view key = trusted_key(record_of(word));
+      const std::string_view key = key_at(record_of(word));
       const std::uint64_t hash = hash_of(key);
       if (has_incoming(hash, key)) return;
       const KeyPlace at{key, hash, slot, s.id};

@@ -82,7 +82,7 @@ bool StoreImpl::evict_one(WallMicros now) {
           std::uint64_t hash = 0;
           Word* word = table.sample(random, hash);
           if (word == nullptr || (*word & word_tombstone) != 0) continue;
-          if (links_.standby(slot, trusted_key(record_of(*word)))) continue;
+          if (links_.standby(slot, key_at(record_of(*word)))) continue;
           const unsigned age = (clock - static_cast<unsigned>((*word & word_clock) >> word_clock_shift)) & 0xff;
           ++seen;
           if (oldest != nullptr && age <= oldest_age) continue;
@@ -93,7 +93,7 @@ bool StoreImpl::evict_one(WallMicros now) {
         }
       }
       if (oldest == nullptr) continue;
-      const KeyPlace at{trusted_key(record_of(*oldest)), oldest_hash, oldest_slot, s.id};
+      const KeyPlace at{key_at(record_of(*oldest)), oldest_hash, oldest_slot, s.id};
       commit_tombstone(s, at, oldest, Deleted::by_eviction, std::nullopt, now, garbage);
       ++s.counters.evicted;
       used_.fetch_add(s.unreported_bytes, std::memory_order_relaxed);  // at once: the caller waits for it

@@ -59,7 +59,7 @@ bool Pins::let_go(SegmentId segment, const LogChunk& chunk, WallMicros now, Wall
       for (; i < count; ++i) {
         const LogIndex& index = chunk.index[i];
         if ((index.flags & (log_flag_foreign | log_flag_generation)) != 0) continue;
-        if (pin.scope.has(index.slot, trusted_key(chunk.bytes + index.offset))) break;
+        if (pin.scope.has(index.slot, key_at(chunk.bytes + index.offset))) break;
       }
       if (i > 0) a.moved = std::max(a.moved, Position{chunk.generation, Revision{chunk.first.value() + i - 1}});
       if (a.moved.revision >= last) continue;

@@ -126,7 +126,7 @@ void Segment::reclaim_tombstones(const LogChunk& chunk) {
     const LogIndex& index = chunk.index[i];
     if ((index.flags & log_flag_tombstone) == 0) continue;
     const char* record = chunk.bytes + index.offset;
-    const std::string_view key = trusted_key(record);
+    const std::string_view key = key_at(record);
     const std::uint64_t hash = hash_of(key);
     SlotTable& t = table(index.slot);
     Word* at = t.find(hash, key);

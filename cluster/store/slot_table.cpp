@@ -61,7 +61,7 @@ void SlotTable::move_all(Leaf from, To&& to) {
   Word waiting[ahead];
   unsigned n = 0;
   const auto move = [&](Word word) {
-    const std::uint64_t hash = hash_of(trusted_key(record_of(word)));
+    const std::uint64_t hash = hash_of(key_at(record_of(word)));
     place(to(hash), hash, word);
   };
   for (std::uint32_t b = 0; b <= from.mask(); ++b) {
@@ -98,7 +98,7 @@ Word* SlotTable::find(std::uint64_t hash, std::string_view key) const {
     Bucket& bucket = leaf.buckets[b];
     for (std::uint32_t m = bucket.matching(tag_of(hash)); m != 0; m &= m - 1) {
       Word* at = bucket.words + std::countr_zero(m);
-      if ((*at & word_hash) == more && trusted_key(record_of(*at)) == key) return at;
+      if ((*at & word_hash) == more && key_at(record_of(*at)) == key) return at;
     }
     if (bucket.passed == 0) return nullptr;
   }
@@ -186,7 +186,7 @@ Word* SlotTable::sample(std::uint64_t random, std::uint64_t& hash_out) const {
     const auto skip = static_cast<unsigned>(random & 7) % Bucket::width;
     const std::uint32_t later = taken & (0x7fu << skip) & 0x7f;
     Word* at = bucket.words + std::countr_zero(later != 0 ? later : taken);
-    hash_out = hash_of(trusted_key(record_of(*at)));
+    hash_out = hash_of(key_at(record_of(*at)));
     return at;
   }
   return nullptr;

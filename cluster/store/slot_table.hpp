@@ -41,7 +41,7 @@ static_assert(sizeof(Bucket) == 64);
 
 class SortedView;
 
-class SlotTable {
+class alignas(64) SlotTable {
  public:
   static constexpr unsigned leaf_buckets_max_log2 = 11;
 
@@ -155,7 +155,7 @@ void SlotTable::visit_hash(std::uint64_t hash, F&& f) {
     Bucket& bucket = leaf.buckets[b];
     for (std::uint32_t m = bucket.matching(tag); m != 0; m &= m - 1) {
       Word* at = bucket.words + std::countr_zero(m);
-      if ((*at & word_hash) == hash_bits(hash) && hash_of(trusted_key(record_of(*at))) == hash) f(at);
+      if ((*at & word_hash) == hash_bits(hash) && hash_of(key_at(record_of(*at))) == hash) f(at);
     }
     if (bucket.passed == 0) return;
   }

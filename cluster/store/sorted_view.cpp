@@ -22,7 +22,7 @@ void SortedView::detach(SlotTable& table) {
 std::uint64_t SortedView::collect(const SlotTable& table, std::uint64_t from) {
   return table.visit_leaf(from, [this](Word w) {
     if ((w & word_tombstone) != 0) return;
-    const std::string_view key = trusted_key(record_of(w));
+    const std::string_view key = key_at(record_of(w));
     if (wanted(key)) keys_.emplace_back(key);
   });
 }

@@ -118,7 +118,7 @@ bool SegmentWalk::fill(const WalkLimits& limits, Taken& out, Slot& slot) {
     const bool partial = from_ && from_->slot == here;
     table.visit([&](Word word) {
       if (hidden(word)) return;
-      const std::string_view key = trusted_key(record_of(word));
+      const std::string_view key = key_at(record_of(word));
       if ((partial && key <= from_->key) || !scope_.has_key(key)) return;
       copy(word, here, out);
     });
@@ -149,7 +149,7 @@ void SegmentWalk::take(const WalkLimits& limits, Taken& out) {
     build_view(slot);
   }
   // The copies stand in the tables' order; the key's order is found without the lock. (From a view they are in order.)
-  const auto key_of = [&out](const Taken::Item& i) { return trusted_key(out.arena.data() + i.offset); };
+  const auto key_of = [&out](const Taken::Item& i) { return key_at(out.arena.data() + i.offset); };
   const auto less = [&](const Taken::Item& a, const Taken::Item& b) { return a.slot != b.slot ? a.slot < b.slot : key_of(a) < key_of(b); };
   if (!view_ && !std::is_sorted(out.items.begin(), out.items.end(), less)) std::sort(out.items.begin(), out.items.end(), less);
   // A single small slot that passes the page's own limits is cut.
