@@ -21,6 +21,7 @@ struct ClientListenerOptions {
   std::uint32_t threads = 1;
   std::uint32_t connections_max = 10'000;
   std::size_t output_max = 1u << 20;
+  bool batch_io = true;                      // many sockets by one system call where the kernel can
   MonoMicros handshake_timeout_us = 5'000'000;
   MonoMicros stalled_timeout_us = 60'000'000;  // a client that takes nothing of a waiting answer
 };

@@ -39,6 +39,7 @@ struct alignas(128) WorkerCounts {
   std::array<Count, 2> accepted, refused_limit, refused_tls, refused_protocol, received_bytes, sent_bytes, malformed_frames, slow_disconnects, timeouts;
   Count buffered_bytes;                               // answers that wait for sockets, now
   Count accept_pauses;
+  Count batched_reads;                                // of one connection, together with others by one system call
   Count unsupported;
 };
 

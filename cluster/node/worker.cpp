@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -18,7 +19,11 @@
 namespace zaris::node {
 namespace {
 
-constexpr std::size_t shared_in_bytes = 256u << 10;
+constexpr std::size_t together_max = 32;              // connections read from by one system call
+constexpr std::size_t together_worth_it = 3;
+constexpr std::size_t together_bytes = 16u << 10;     // room for each
+constexpr std::size_t together_out_bytes = 1u << 20;  // answers are sent before there are many more
+constexpr std::size_t shared_in_bytes = together_max * together_bytes;
 constexpr std::size_t long_frame_bytes = 32u << 10;   // a frame from here on is read into the connection's own buffer
 constexpr std::size_t bulk_bytes = 512u << 10;        // room that a connection with long frames reads into
 constexpr std::size_t shared_out_keep = 4u << 20;     // an answer that grew beyond this gives its memory back
@@ -73,6 +78,7 @@ MonoMicros Worker::mono_now() {
 Worker::Worker(NodeShared& node, WorkerCounts& counts, const ClientListenerOptions& options)
     : node_(node), counts_(counts), options_(options), executor_(node, counts),
       shared_in_(std::make_unique_for_overwrite<char[]>(shared_in_bytes)) {
+  if (options.batch_io) batch_io_ = BatchIo::open(together_max);
   epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
   wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   ZARIS_ASSERT(epoll_ >= 0 && wake_fd_ >= 0, errno);
@@ -159,9 +165,12 @@ void Worker::loop() {
         accept_some(*static_cast<Listening*>(what));
       } else {
         auto& connection = *static_cast<Connection*>(what);
-        if (connection.fd >= 0) on_event(connection, events[i].events);
+        if (connection.fd < 0) continue;
+        if (batch_io_ && events[i].events == EPOLLIN && fits_together(connection)) readable_.push_back(&connection);
+        else on_event(connection, events[i].events);
       }
     }
+    read_together();
     if (round_open_) {
       executor_.end_round();
       round_open_ = false;
@@ -364,12 +373,7 @@ void Worker::read_some(Connection& connection) {
       if (n <= 0) ended = true;
       else got = static_cast<std::size_t>(n);
     }
-    if (ended) {
-      // Half-closed or gone. Answers that wait are still sent to a half-closed peer; nothing more is read.
-      if (!connection.output_waits()) return close(connection);
-      connection.ended = connection.closing = true;
-      return watch(connection);
-    }
+    if (ended) return peer_ended(connection);
     counts_.received_bytes[static_cast<std::size_t>(connection.protocol)].add(got);
     connection.touched = true;
     if (own) {
@@ -382,10 +386,16 @@ void Worker::read_some(Connection& connection) {
   } while (connection.tls && connection.registered_read && !connection.output_waits() && !connection.closing);
 }
 
-bool Worker::process(Connection& connection, std::string_view bytes, bool from_shared) {
+// Half-closed or gone. Answers that wait are still sent to a half-closed peer; nothing more is read.
+void Worker::peer_ended(Connection& connection) {
+  if (!connection.output_waits()) return close(connection);
+  connection.ended = connection.closing = true;
+  watch(connection);
+}
+
+ClientSession::Step Worker::execute(Connection& connection, std::string_view bytes, bool from_shared) {
   in_round();
-  shared_out_.clear();
-  const ClientSession::Step step = connection.session.consume(bytes, executor_, shared_out_, options_.output_max);
+  const ClientSession::Step step = connection.session.consume(bytes, executor_, shared_out_, shared_out_.size() + options_.output_max);
   connection.wanted = step.wanted;
   if (connection.session.greeted() && !connection.output_waits()) connection.deadline = 0;
   if (from_shared) {
@@ -399,30 +409,20 @@ bool Worker::process(Connection& connection, std::string_view bytes, bool from_s
     if (!connection.in.empty() && step.wanted > long_frame_bytes) connection.in.reserve(std::max(step.wanted, bulk_bytes) - connection.in.view().size());
   }
   connection.closing = connection.closing || step.close;
-  if (!shared_out_.empty()) {
-    std::size_t taken = 0;
-    if (connection.tls) {
-      const tls::Io io = connection.tls->write(shared_out_, taken);
-      if (io == tls::Io::closed || io == tls::Io::failed) {
-        close(connection);
-        return false;
-      }
-    } else {
-      const ssize_t n = ::send(connection.fd, shared_out_.data(), shared_out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n >= 0) {
-        taken = static_cast<std::size_t>(n);
-      } else if (errno != EAGAIN && errno != EINTR) {
-        close(connection);
-        return false;
-      }
-    }
-    counts_.sent_bytes[static_cast<std::size_t>(connection.protocol)].add(taken);
-    if (taken < shared_out_.size()) {
-      connection.out.assign(shared_out_, taken);
-      connection.out_at = 0;
-      counts_.buffered_bytes.add(connection.out.size());
-    }
-    if (shared_out_.capacity() > shared_out_keep) std::string().swap(shared_out_);
+  return step;
+}
+
+bool Worker::settle(Connection& connection, std::string_view answers, long taken) {
+  if (taken == -EAGAIN || taken == -EINTR) taken = 0;
+  if (taken < 0) {
+    close(connection);
+    return false;
+  }
+  counts_.sent_bytes[static_cast<std::size_t>(connection.protocol)].add(static_cast<std::uint64_t>(taken));
+  if (static_cast<std::size_t>(taken) < answers.size()) {
+    connection.out.assign(answers.substr(static_cast<std::size_t>(taken)));
+    connection.out_at = 0;
+    counts_.buffered_bytes.add(connection.out.size());
   }
   if (connection.output_waits()) {
     if (connection.deadline == 0) connection.deadline = mono_now() + options_.stalled_timeout_us;
@@ -433,9 +433,96 @@ bool Worker::process(Connection& connection, std::string_view bytes, bool from_s
     close(connection);
     return false;
   }
-  if (step.full) return continue_processing(connection);
   return true;
 }
+
+bool Worker::process(Connection& connection, std::string_view bytes, bool from_shared) {
+  shared_out_.clear();
+  const ClientSession::Step step = execute(connection, bytes, from_shared);
+  long result = 0;
+  if (!shared_out_.empty()) {
+    if (connection.tls) {
+      std::size_t taken = 0;
+      const tls::Io io = connection.tls->write(shared_out_, taken);
+      result = io == tls::Io::closed || io == tls::Io::failed ? -EPIPE : static_cast<long>(taken);
+    } else {
+      result = ::send(connection.fd, shared_out_.data(), shared_out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (result < 0) result = -errno;
+    }
+  }
+  if (!settle(connection, shared_out_, result)) return false;
+  if (shared_out_.capacity() > shared_out_keep) std::string().swap(shared_out_);
+  if (step.full && !connection.output_waits()) return continue_processing(connection);
+  return true;
+}
+
+// ---- many connections by one system call --------------------------------------------------------------------------
+
+// In the middle of a long frame, behind TLS or with answers waiting a connection goes its own way.
+bool Worker::fits_together(const Connection& connection) {
+  return !connection.tls && connection.registered_read && connection.wanted <= together_bytes / 2 && connection.in.view().size() <= together_bytes / 2;
+}
+
+void Worker::read_together() {
+  std::span<Connection*> waiting(readable_);
+  while (!waiting.empty()) {
+    if (waiting.size() < together_worth_it) {
+      for (Connection* connection : waiting) read_some(*connection);
+      break;
+    }
+    const auto now = waiting.first(std::min(waiting.size(), together_max));
+    waiting = waiting.subspan(now.size());
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      const std::string_view held = now[i]->in.view();
+      char* const slot = shared_in_.get() + i * together_bytes;
+      std::memcpy(slot, held.data(), held.size());
+      batch_io_->receive(now[i]->fd, slot + held.size(), together_bytes - held.size());
+    }
+    std::array<int, together_max> got{};
+    std::ranges::copy(batch_io_->run(), got.begin());
+    counts_.batched_reads.add(now.size());
+    shared_out_.clear();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      Connection& connection = *now[i];
+      if (got[i] == -EAGAIN || got[i] == -EINTR) continue;
+      if (got[i] <= 0) {
+        peer_ended(connection);
+        continue;
+      }
+      counts_.received_bytes[static_cast<std::size_t>(connection.protocol)].add(static_cast<std::uint64_t>(got[i]));
+      connection.touched = true;
+      const std::size_t held = connection.in.view().size();
+      connection.in.consume(held);  // it stands in front of what was read
+      const std::size_t at = shared_out_.size();
+      const ClientSession::Step step = execute(connection, {shared_in_.get() + i * together_bytes, held + static_cast<std::size_t>(got[i])}, true);
+      together_.push_back({&connection, at, shared_out_.size() - at, step.full});
+      if (shared_out_.size() > together_out_bytes) answer_together();
+    }
+    answer_together();
+  }
+  readable_.clear();
+}
+
+void Worker::answer_together() {
+  for (const Together& one : together_) {
+    if (one.size > 0) batch_io_->send(one.connection->fd, shared_out_.data() + one.at, one.size);
+  }
+  const std::span<const int> sent = batch_io_->run();
+  auto result = sent.begin();
+  for (Together& one : together_) {
+    const long taken = one.size > 0 ? *result++ : 0;
+    one.full = settle(*one.connection, std::string_view(shared_out_).substr(one.at, one.size), taken) && one.full;
+  }
+  // Only now: what goes on below uses the shared buffer again.
+  if (shared_out_.capacity() > shared_out_keep) std::string().swap(shared_out_);
+  for (const Together& one : together_) {
+    if (one.full && !one.connection->output_waits()) (void)continue_processing(*one.connection);
+  }
+  together_.clear();
+  shared_out_.clear();
+}
+
+// ---- the rest of an answer ----------------------------------------------------------------------------------------
 
 bool Worker::send_out(Connection& connection) {
   std::size_t taken = 0;

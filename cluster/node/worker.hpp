@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/node/batch_io.hpp"
 #include "cluster/node/client_listener.hpp"
 #include "cluster/node/client_session.hpp"
 #include "cluster/node/request_executor.hpp"
@@ -87,6 +88,15 @@ class Worker {
   void read_some(Connection& connection);
   // Executes what has been read, sends answers. False: the connection is gone.
   bool process(Connection& connection, std::string_view bytes, bool from_shared);
+  // Its first half: answers are appended to shared_out_, what is left over stays with the connection.
+  ClientSession::Step execute(Connection& connection, std::string_view bytes, bool from_shared);
+  // Its second: of `answers` the socket took `taken` bytes, or a negative errno. False: the connection is gone.
+  bool settle(Connection& connection, std::string_view answers, long taken);
+  void peer_ended(Connection& connection);
+  // Several connections that can be read from: one system call reads from all, another answers all.
+  void read_together();
+  void answer_together();
+  [[nodiscard]] static bool fits_together(const Connection& connection);
   bool send_out(Connection& connection);
   bool continue_processing(Connection& connection);
   void watch(Connection& connection);
@@ -111,6 +121,14 @@ class Worker {
   bool round_open_ = false;
   std::unique_ptr<char[]> shared_in_;               // what one read brings
   std::string shared_out_;                          // the answers to it
+  std::unique_ptr<BatchIo> batch_io_;               // null: not available, or not wanted
+  std::vector<Connection*> readable_;               // of this round
+  struct Together {
+    Connection* connection;
+    std::size_t at, size;                           // of its answers in shared_out_
+    bool full;
+  };
+  std::vector<Together> together_;
   MonoMicros loop_now_ = 0;
 
   std::mutex mutex_;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <future>
 
+#include "cluster/node/batch_io.hpp"
 #include "cluster/node/client_listener.hpp"
 #include "cluster/tls/channel.hpp"
 #include "cluster/tls/dev_ca.hpp"
@@ -177,6 +178,70 @@ TEST_F(Listening, a_pipeline_of_thousands_is_answered_in_full) {
   ASSERT_EQ(all.size(), 5000u);
   for (const Answer& answer : all) ASSERT_EQ(answer.status, Status::ok);
   EXPECT_TRUE(sender.get());
+}
+
+// Both ways of making the calls: many sockets by one system call (where the kernel lets us), and one by one.
+TEST_F(Listening, many_connections_at_once_each_get_their_own_answers) {
+  for (const bool batch_io : {true, false}) {
+    ClientListenerOptions options;
+    options.address = "127.0.0.1:0";
+    options.output_max = 64u << 10;
+    options.batch_io = batch_io;
+    start(options);
+    std::vector<std::unique_ptr<Caller>> callers;
+    for (int i = 0; i < 40; ++i) callers.push_back(std::make_unique<Caller>(listener_->port()));
+    for (std::uint32_t round = 0; round < 30; ++round) {
+      // Some send a frame in two pieces, some a long one, some ask for more than one answer's bound.
+      std::vector<std::string> tails(callers.size());
+      for (std::size_t i = 0; i < callers.size(); ++i) {
+        const std::string key = "key" + std::to_string(i), value = std::string(i % 7 == 3 ? 90'000 : 100, static_cast<char>('a' + i % 26)) + std::to_string(round);
+        std::string frames = put_frame(key, value, 1) + get_frame(key, 2) + get_frame(key, 3);
+        const std::size_t cut = i % 5 == 2 ? frames.size() - 7 : frames.size();
+        tails[i] = frames.substr(cut);
+        ASSERT_TRUE(callers[i]->send(frames.substr(0, cut)));
+      }
+      for (std::size_t i = 0; i < callers.size(); ++i) ASSERT_TRUE(callers[i]->send(tails[i]));
+      for (std::size_t i = 0; i < callers.size(); ++i) {
+        const auto all = callers[i]->receive(3);
+        ASSERT_EQ(all.size(), 3u) << i;
+        protocol::ReadAnswer read;
+        ASSERT_TRUE(decode(all[2].body, read));
+        EXPECT_TRUE(read.value.ends_with(static_cast<char>('a' + i % 26) + std::to_string(round))) << i;
+        EXPECT_EQ(read.value.size(), (i % 7 == 3 ? 90'000u : 100u) + std::to_string(round).size());
+      }
+    }
+    callers.clear();
+    ASSERT_TRUE(eventually([&] { return rig_.shared->connections() == 0; }));
+    std::uint64_t batched = 0;
+    for (const auto& worker : rig_.shared->counts) batched += worker->batched_reads.value();
+    EXPECT_EQ(batched > 0, batch_io && BatchIo::open(4) != nullptr);
+    listener_.reset();
+    rig_.shared->counts.clear();
+  }
+}
+
+TEST(BatchIo, gives_results_in_the_order_of_the_calls) {
+  const auto io = BatchIo::open(8);
+  if (io == nullptr) return;  // this kernel lets nobody: the listener makes its calls one by one
+  int pair[2], closed[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, closed), 0);
+  ::close(closed[1]);
+  char bytes[16] = {};
+  for (int round = 0; round < 20; ++round) {
+    io->send(pair[0], "hello", 5);
+    io->send(closed[0], "x", 1);
+    io->receive(pair[0], bytes, sizeof bytes);
+    const auto first = io->run();
+    EXPECT_THAT(std::vector<int>(first.begin(), first.end()), ::testing::ElementsAre(5, -EPIPE, -EAGAIN));
+    io->receive(pair[1], bytes, sizeof bytes);
+    io->receive(closed[0], bytes, sizeof bytes);
+    const auto second = io->run();
+    EXPECT_THAT(std::vector<int>(second.begin(), second.end()), ::testing::ElementsAre(5, 0));
+    EXPECT_EQ(std::string(bytes, 5), "hello");
+  }
+  EXPECT_TRUE(io->run().empty());
+  for (const int fd : {pair[0], pair[1], closed[0]}) ::close(fd);
 }
 
 TEST_F(Listening, frames_longer_than_the_shared_buffer_arrive_whole) {
