@@ -76,6 +76,13 @@ class Lane {
   [[nodiscard]] bool has_unsent() const { return waiting_ > 0; }
   [[nodiscard]] std::size_t in_flight() const { return sent_; }
   [[nodiscard]] std::size_t queued() const { return flights_.size(); }
+  // As of where the first range stands that is queued or on its way; the mark may say so already. Empty: no range.
+  [[nodiscard]] std::optional<NamedPosition> first_range() const {
+    for (const Flight& flight : flights_) {
+      if (flight.piece.range) return flight.piece.range->as_of;
+    }
+    return std::nullopt;
+  }
   // Something waits for a moment to be sent again.
   [[nodiscard]] bool retrying() const { return again_ > 0 && !blocked_; }
 

@@ -145,6 +145,7 @@ class LinkCore final : public Link {
   void begin();
   void probe();
   void open_target();
+  void note_losses(const MarksAnswer& answer);
   void found_back(SegmentState& segment, const std::optional<Position>& low, bool in_stream);
   void connect_feeds();
   void on_probe_welcome(FeedConnection& feed);

@@ -92,6 +92,9 @@ void LinkCore::open_marks(SegmentState& segment, const std::vector<MarkDecision>
     piece.kind = ApplyKind::open;
     queue(segment.first_lane + i, std::move(piece));
   }
+  refresh_durable(segment);
+  segment.echoes.durable(segment.durable ? std::optional(segment.durable->at) : std::nullopt, false);
+  note_dirty(segment);
 }
 
 void LinkCore::subscribe(SegmentState& segment) {
@@ -169,18 +172,24 @@ void LinkCore::resume_parked() {
   flush_subscribes();
 }
 
-// What of the segment the target holds for certain, from the marks as last answered.
+// What of the segment the target holds for certain, from the marks as last answered. A mark that is being opened anew counts
+// until its answer comes: nothing above it may be claimed on the strength of the others alone.
 void LinkCore::refresh_durable(SegmentState& segment) {
-  std::optional<NamedPosition> low, high;
+  std::optional<NamedPosition> low, high, first;
   bool in_stream = true;
   for (const Lane& lane : lanes_of(segment)) {
     const auto& mark = lane.mark();
-    in_stream &= mark && mark->phase == Phase::stream;
+    in_stream &= mark && mark->phase == Phase::stream && lane.phase() == Phase::stream;
+    if (mark && !mark->low) {
+      // Its first range may have been applied, its answer not heard: a cursor above that would look like a rollback.
+      const auto range = lane.first_range();
+      if (range && (!first || range->at < first->at)) first = range;
+    }
     if (!mark || !mark->low) continue;
     if (!low || mark->low->at < low->at) low = mark->low;
     if (mark->high && (!high || high->at < mark->high->at)) high = mark->high;
   }
-  segment.durable = low;
+  segment.durable = low && first && first->at < low->at ? first : low;
   segment.high = high;
   segment.in_stream = in_stream;
 }

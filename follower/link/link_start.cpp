@@ -59,7 +59,9 @@ void LinkCore::begin() {
   verify_id_ = checksum_id_ = 0;
   verify_wanted_ = false;
   const bool source_unknown = source() == ClusterId{};
-  if (source_unknown || (hold_ && hold_->code == "wrong_cluster")) return probe();
+  // The target follows another source than we: an operator can only speak about one that has said who it is.
+  const bool ask = hold_ && (hold_->code == "wrong_cluster" || (hold_->code == "source_changed" && !welcome_));
+  if (source_unknown || ask) return probe();
   open_target();
 }
 
@@ -146,21 +148,29 @@ void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros
     if (answer && stage_ == Stage::active) verify_marks(*answer);
     return;
   }
-  if (stage_ != Stage::reading || id != request_) return;
+  if (id != request_) return;
+  if (answer) note_losses(*answer);  // also when the attempt is over meanwhile: it is true all the same
+  if (stage_ != Stage::reading) return;
   if (!answer) return again_later("target_unreachable", answer.error().text());
   marks_ = std::move(*answer);
-  // Known before the source is: what the target lost is not in it any more, however long the source stays away.
+  connect_feeds();
+}
+
+// Known before the source is: what the target lost is not in it any more, however long the source stays away.
+void LinkCore::note_losses(const MarksAnswer& answer) {
   for (auto& segment : segments_) {
     std::optional<Position> low;
     bool in_stream = true;
-    for (const auto& [target, row] : marks_->marks) {
+    std::size_t marks = 0;
+    for (const auto& [target, row] : answer.marks) {
       if (row.first.source_segment != segment.id) continue;
+      ++marks;
       in_stream &= row.second.phase == Phase::stream;
       if (row.second.low && (!low || row.second.low->at < *low)) low = row.second.low->at;
     }
+    if (marks < segment.lane_count) segment.echoes.went_back(std::nullopt);  // a part of it is gone, mark and all
     found_back(segment, low, in_stream);
   }
-  connect_feeds();
 }
 
 // The target was found to hold a segment up to `low` only, or in the middle of a copy that had been finished. What it lost
