@@ -155,8 +155,10 @@ int follow(const Context& context, const ReplayOptions& o, Follower& follower, m
   Progress progress(context);
   std::string stands = "starting";
   while (true) {
-    if (const auto status = follower.ended())
-      return fail({"replay_failed", fmt::format("zaris-follower ended with status {}: {}", *status, follower.last_words()), "zaris-follower comes with the package, beside zaris"});
+    if (const auto status = follower.ended()) {
+      if (*status == 127) return fail({"program_missing", "zaris-follower was found neither beside zaris nor in PATH", "it comes with the package"});
+      return fail({"replay_failed", fmt::format("zaris-follower ended with status {}: {}", *status, follower.last_words()), ""});
+    }
     const auto link = link_of(follower.admin(), o.name, milliseconds(5000));
     if (link) {
       const std::string state = link->value("state", "");

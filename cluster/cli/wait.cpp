@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds poll_every{50};
-constexpr milliseconds one_request{5000};
+constexpr milliseconds one_request{5000}, last_request{250};
 
 struct WaitOptions {
   std::string name;
@@ -31,7 +31,8 @@ int wait_for(const Context& context, const std::string& what, const std::functio
   Progress progress(context);
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    const std::string missing = check(std::clamp(left, milliseconds(1), one_request));
+    // The last question gets time for an answer too, or it would be all that is told.
+    const std::string missing = check(std::clamp(left, last_request, one_request));
     if (missing.empty()) {
       progress.done(what);
       return exit_ok;
