@@ -176,6 +176,7 @@ std::vector<Action> LinkCore::take_actions() {
   }
   std::vector<Action> out;
   out.swap(actions_);
+  actions_.reserve(std::min<std::size_t>(out.size(), 512));  // the next ones are about as many
   return out;
 }
 
