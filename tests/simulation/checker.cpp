@@ -104,12 +104,11 @@ void Checker::after_apply(const ApplyBatch& batch, const Before& before, const A
   at.mark = answer.mark;
   ++at.applies;
   check_cell(batch.source_segment, batch.target_segment, batch.kind == ApplyKind::stream ? "stream" : batch.kind == ApplyKind::open ? "open" : "range");
-  // An open begins anew; what the follower has been told before counts on until it hears of that.
   const auto told = [&](Held& held) {
-    auto& here = held[batch.source_segment.value() * world_.options.target_segments + batch.target_segment.value()];
+    CellHeld& here = held[batch.source_segment.value() * world_.options.target_segments + batch.target_segment.value()];
     const auto& low = at.mark->low;
-    if (!low) here.reset();
-    else if (!here || *here < low->at) here = low->at;
+    here.opened = !low;
+    if (low && (!here.low || *here.low < low->at)) here.low = low->at;
   };
   told(held_);
   for (auto& [request, read] : reads_) told(read.held);
@@ -132,7 +131,7 @@ void Checker::check_cell(SegmentId source, SegmentId target, std::string_view af
   }
   const bool whole = keys.size() <= 64 || after != "stream" || at.applies % 8 == 0;
   if (!whole) {
-    if (settled && mark.phase == Phase::stream) at.promise = mark.low->at;
+    if (settled && mark.phase == Phase::stream) promise(at);
     return;
   }
   std::vector<std::string> names;
@@ -161,7 +160,12 @@ void Checker::check_cell(SegmentId source, SegmentId target, std::string_view af
                                                      to_string(stood), to_string(*at.promise)));
     }
   }
-  if (settled && mark.phase == Phase::stream) at.promise = mark.low->at;
+  if (settled && mark.phase == Phase::stream) promise(at);
+}
+
+void Checker::promise(Cell& at) {
+  at.promise = at.mark->low->at;
+  if (at.promises.empty() || at.promises.back().second != *at.promise) at.promises.emplace_back(target_.applies(), *at.promise);
 }
 
 void Checker::reload_marks() {
@@ -175,7 +179,9 @@ void Checker::target_went_back() {
   for (std::uint32_t s = 0; s < world_.options.source_segments; ++s) {
     for (std::uint32_t t = 0; t < world_.options.target_segments; ++t) {
       Cell& at = cell(SegmentId{static_cast<std::uint16_t>(s)}, SegmentId{static_cast<std::uint16_t>(t)});
-      at.promise.reset();
+      // In the middle of a copy the data are still those that had been promised before it.
+      while (!at.promises.empty() && (!target_.up() || at.promises.back().first > target_.applies())) at.promises.pop_back();
+      at.promise = at.promises.empty() ? std::nullopt : std::optional(at.promises.back().second);
       if (at.mark && world_.options.target_tail_every > 0) {
         check_cell(SegmentId{static_cast<std::uint16_t>(s)}, SegmentId{static_cast<std::uint16_t>(t)}, "tail loss");
       }
@@ -184,12 +190,13 @@ void Checker::target_went_back() {
 }
 
 std::optional<Position> Checker::held(SegmentId source) const {
-  std::optional<Position> low;
+  std::optional<Position> all, covering;
   for (std::uint32_t t = 0; t < world_.options.target_segments; ++t) {
-    const auto& here = held_[source.value() * world_.options.target_segments + t];
-    if (here && (!low || *here < *low)) low = here;
+    const CellHeld& here = held_[source.value() * world_.options.target_segments + t];
+    if (here.low && (!all || *here.low < *all)) all = here.low;
+    if (here.low && !here.opened && (!covering || *here.low < *covering)) covering = here.low;
   }
-  return low;
+  return std::max(all, covering);
 }
 
 // ---- the follower --------------------------------------------------------------------------------------------------
@@ -197,7 +204,7 @@ std::optional<Position> Checker::held(SegmentId source) const {
 void Checker::marks_read(std::uint64_t request) {
   Read& read = reads_[request];
   read.losses = target_.losses();
-  for (const Cell& at : cells_) read.held.push_back(at.mark && at.mark->low ? std::optional(at.mark->low->at) : std::nullopt);
+  for (const Cell& at : cells_) read.held.push_back({at.mark && at.mark->low ? std::optional(at.mark->low->at) : std::nullopt, false});
 }
 
 void Checker::marks_delivered(std::uint64_t request) {

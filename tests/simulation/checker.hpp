@@ -80,8 +80,10 @@ class Checker {
     bool exists = false;                 // source and target segment overlap
     std::optional<Mark> mark;
     std::optional<Position> promise;     // the newest position that the mark promised in full
+    std::vector<std::pair<std::uint64_t, Position>> promises;  // every one, with how many batches the target had applied by then
     std::uint64_t applies = 0;
   };
+  void promise(Cell& at);
   Cell& cell(SegmentId source, SegmentId target) { return cells_[source.value() * world_.options.target_segments + target.value()]; }
   [[nodiscard]] const Cell& cell(SegmentId source, SegmentId target) const { return cells_[source.value() * world_.options.target_segments + target.value()]; }
   template <class Visit>
@@ -102,7 +104,13 @@ class Checker {
   const CursorDisk& disk_;
   const SourceRegion* source_ = nullptr;
   std::vector<Cell> cells_;
-  using Held = std::vector<std::optional<Position>>;  // per cell: low as the follower was told of it
+  // Per cell: low as the follower was told of it. After an open the data are still those of the low before, and a follower
+  // that has not heard of the open yet goes by it.
+  struct CellHeld {
+    std::optional<Position> low;
+    bool opened = false;
+  };
+  using Held = std::vector<CellHeld>;
   Held held_;
   struct Read {
     std::uint64_t losses = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "tests/simulation/run.hpp"
 
@@ -29,7 +30,7 @@ SimOptions calm() {
 class Scenario : public ::testing::Test {
  protected:
   void open(SimOptions options = calm(), bool writing = true) {
-    run_ = std::make_unique<SimulationRun>(options);
+    run_ = std::make_unique<SimulationRun>(options, std::getenv("SIMULATION_TRACE") != nullptr);
     run_->workload.prefill();
     run_->follower.start();
     if (writing) run_->workload.start();

@@ -32,22 +32,11 @@ void TargetRegion::boot(RootCause cause) {
   options_.seed = world_.regions.next();
   start_ = {generation_, cause, wall()};
   create();
+  applies_ = 0;
   done_.clear();
   up_ = true;
   // The register of links is the coordinator's: the node brings it back before it serves.
-  for (const auto& entry : register_.links) {
-    store::LinkRegistration link;
-    link.link = entry.link;
-    link.source_cluster = entry.source_cluster;
-    link.scope = entry.scope;
-    link.site_epoch = entry.site_epoch;
-    link.follower_term = entry.follower_term;
-    Operation operation;
-    operation.now = wall();
-    operation.link = std::make_shared<store::LinkRegistration>(link);
-    done_.push_back(std::move(operation));
-    perform(done_.back());
-  }
+  for (const auto& entry : register_.links) register_link(entry, false);
   world_.note("target starts", [&] { return fmt::format("cluster {} generation {}", hex16(cluster_.value()), generation_.value()); },
               generation_.value());
 }
@@ -76,21 +65,25 @@ Status TargetRegion::open_link(const follower::OpenLinkRequest& request, std::st
            : code == "scope_mismatch"  ? Status::scope_mismatch
                                        : Status::epoch_superseded;
   }
-  store::LinkRegistration link;
-  link.link = request.link;
-  link.source_cluster = request.source;
-  link.scope = request.scope;
-  link.site_epoch = opened->entry.site_epoch;
-  link.follower_term = opened->entry.follower_term;
   register_.links = {opened->entry};
+  if (opened->source_replaced) world_.probes.hit("target: another source accepted");
+  register_link(opened->entry, opened->source_replaced || opened->replaced_scope);
+  return Status::ok;
+}
+
+void TargetRegion::register_link(const coordinator::LinkEntry& entry, bool drops_marks) {
+  store::LinkRegistration link;
+  link.link = entry.link;
+  link.source_cluster = entry.source_cluster;
+  link.scope = entry.scope;
+  link.site_epoch = entry.site_epoch;
+  link.follower_term = entry.follower_term;
   Operation operation;
   operation.now = wall();
   operation.link = std::make_shared<store::LinkRegistration>(link);
-  operation.drops_marks = opened->source_replaced || opened->replaced_scope;
-  if (opened->source_replaced) world_.probes.hit("target: another source accepted");
+  operation.drops_marks = drops_marks;
   done_.push_back(std::move(operation));
   perform(done_.back());
-  return Status::ok;
 }
 
 follower::TargetInfo TargetRegion::info() const {
@@ -122,6 +115,7 @@ ApplyAnswer TargetRegion::apply(const std::shared_ptr<const follower::ApplyReque
   done_.push_back(std::move(operation));
   ApplyAnswer answer = perform(done_.back());
   if (answer.status != Status::ok) done_.pop_back();  // nothing was applied
+  else ++applies_;
   return answer;
 }
 
@@ -196,10 +190,17 @@ void TargetRegion::lose_tail() {
   std::size_t keep = done_.size();
   while (keep > 1 && applies < most) applies += done_[--keep].apply ? 1 : 0;
   ++losses_;
+  applies_ -= applies;
   std::vector<Operation> again(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(keep));
   create();
   done_ = std::move(again);
-  for (const Operation& operation : done_) perform(operation);
+  ClusterId registered{};
+  for (const Operation& operation : done_) {
+    perform(operation);
+    if (operation.link) registered = operation.link->source_cluster;
+  }
+  // The register is the coordinator's and did not go back: the node brings it to the store again.
+  for (const auto& entry : register_.links) register_link(entry, registered != ClusterId{} && registered != entry.source_cluster);
   world_.note("target tail lost", [&] { return fmt::format("{} applies", applies); }, applies);
   world_.probes.hit("target: lost a tail");
   if (on_down && world_.faults.chance(0.5)) on_down();  // else even its connections live on: only tokens tell

@@ -41,6 +41,8 @@ class TargetRegion {
   [[nodiscard]] bool up() const { return up_; }
   [[nodiscard]] const store::Store& store() const { return *store_; }
   [[nodiscard]] ClusterId cluster() const { return cluster_; }
+  // Batches applied in this life that are in what it holds.
+  [[nodiscard]] std::uint64_t applies() const { return applies_; }
   // One higher whenever it went back in any way.
   [[nodiscard]] std::uint64_t losses() const { return losses_; }
   // Keys out of scope as their own clients left them.
@@ -60,6 +62,7 @@ class TargetRegion {
   };
   void boot(RootCause cause);
   void create();
+  void register_link(const coordinator::LinkEntry& entry, bool drops_marks);
   ApplyAnswer perform(const Operation& operation);
   [[nodiscard]] WallMicros wall() const { return world_.target_clock.wall(world_.now()); }
 
@@ -75,7 +78,7 @@ class TargetRegion {
   std::vector<Operation> done_;
   std::map<std::uint32_t, Local> locals_;
   MonoMicros frozen_until_ = 0;
-  std::uint64_t losses_ = 0;
+  std::uint64_t losses_ = 0, applies_ = 0;
   bool up_ = false;
 };
 
