@@ -248,8 +248,10 @@ class Reader:
     async def events(self):
         """Yields an Event per message (per run of a Batch); gives the credit back when the next one is asked for."""
         while True:
+            # Also what an iteration left early has used: a record larger than the window waits until all of it is free.
+            if self.free != self.window:
+                await self.give(self.window - self.free)
             message = await self.receive(self.silence)
-            before = self.free
             handler = {SUBSCRIBED: self.on_subscribed, BATCH: self.on_batch, PART: self.on_part, PROGRESS: self.on_progress,
                        CHUNK: self.on_chunk, RECORDS: self.on_records, DIGESTS: self.on_digests, STREAM_END: self.on_end,
                        PONG: self.on_pong}.get(message[0])
@@ -260,8 +262,6 @@ class Reader:
                 yield Event("go_away", places=message)
             else:
                 check(message[0] != WELCOME, "a second Welcome")
-            if self.free != before:
-                await self.give(before - self.free)
 
     async def until(self, condition, apply=lambda event: None):
         """Takes events until condition() holds; apply is called with each."""
@@ -278,6 +278,11 @@ class Reader:
         return lambda: self.pong_seen >= ping and not self.unserved and all(
             s.ended is None and s.answered == s.asked and not s.walking and s.held is not None and s.held >= s.head
             for s in self.segments.values())
+
+    def missing(self):
+        """For people: the segments that are not at the head."""
+        return [f"{s.number}: {s.ended or s.held} of {s.head}" for s in self.segments.values()
+                if s.ended or s.answered < s.asked or s.walking or s.held is None or s.held < s.head]
 
     def current(self, number):
         """The segment, or None when what comes belongs to a Subscribe that was replaced."""
