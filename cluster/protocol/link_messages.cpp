@@ -449,7 +449,7 @@ bool decode(std::string_view body, ApplyBatch& out) {
   const std::uint64_t rows = places.uint();
   out.may_lose.clear();
   if (places.take()) {
-    const std::uint32_t count = read_count(in, would_lose_max);
+    const std::uint32_t count = read_count(in, may_lose_max);
     for (std::uint32_t i = 0; i < count && in.ok(); ++i) out.may_lose.emplace_back(in.bytes());
   }
   const std::uint64_t source_segments = places.uint();

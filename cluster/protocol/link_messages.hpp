@@ -17,7 +17,8 @@
 namespace zaris::protocol {
 
 inline constexpr std::size_t link_name_bytes_max = 255;
-inline constexpr std::uint32_t would_lose_max = 1000;
+inline constexpr std::uint32_t would_lose_max = 1000;       // records named by one answer
+inline constexpr std::uint32_t may_lose_max = 1u << 20;      // keys that a batch may name: gathered over several answers
 
 // ---- OpenLink: [0 link, 1 source cluster, 2 scope text, 3 site epoch, 4 follower term, 5 adopt data] ------------------
 // adopt_data: a scope that holds data here becomes a standby only with it (`--yes`).
