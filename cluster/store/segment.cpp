@@ -121,7 +121,7 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
 }
 
 void Segment::reclaim_tombstones(const LogChunk& chunk) {
-  const std::uint32_t count = chunk.count();
+  const std::uint32_t count = chunk.tombstones == 0 ? 0 : chunk.count();
   for (std::uint32_t i = 0; i < count; ++i) {
     const LogIndex& index = chunk.index[i];
     if ((index.flags & log_flag_tombstone) == 0) continue;

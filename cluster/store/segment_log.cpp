@@ -118,6 +118,7 @@ const char* SegmentLog::append(std::string_view record, SharedBuffer* shared, co
   const std::uint32_t n = chunk.published.load(std::memory_order_relaxed);
   chunk.index[n] = LogIndex{chunk.used, static_cast<std::uint32_t>(record.size()), note.key_prefix, note.slot, note.flags};
   chunk.used += static_cast<std::uint32_t>(record.size());
+  if ((note.flags & log_flag_tombstone) != 0) ++chunk.tombstones;
   chunk.last_commit_us.store(std::max(now, chunk.last_commit_us.load(std::memory_order_relaxed)), std::memory_order_relaxed);
   bytes_total_.store(chunk.bytes_before + chunk.used, std::memory_order_release);
   chunk.published.store(n + 1, std::memory_order_release);

@@ -30,6 +30,7 @@ class LogChunk {
   std::uint32_t bytes_capacity = 0;
   std::uint32_t index_capacity = 0;
   std::uint32_t used = 0;                     // appender only
+  std::uint32_t tombstones = 0;               // appender only: a chunk without any is dropped without being read
   std::size_t footprint_bytes = 0;
   std::atomic<std::uint32_t> published{0};    // records
   std::atomic<WallMicros> last_commit_us{0};  // by the clock handed in, not by the records

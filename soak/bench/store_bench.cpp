@@ -249,6 +249,9 @@ void bench_apply(std::uint64_t keys, std::uint64_t rounds) {
     }
     (round == 0 ? first : again).ns.push_back(total * 1e9 / static_cast<double>(applied));
   }
+  const StoreMemory memory = store->memory();
+  print_ratio("accounted_bytes_per_replicated_record_over_key_and_value",
+              static_cast<double>(memory.records + memory.tables) / static_cast<double>(keys) - 116, "<= 125");
   first.print("apply_new", "zaris", keys);
   again.print("apply_over", "zaris", keys);
 }
