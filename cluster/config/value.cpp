@@ -182,7 +182,10 @@ Value default_value(const KeyRow& row) {
 std::string quote(const std::string& text, bool always) {
   static constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%-";
   const bool simple = !text.empty() && text.find_first_not_of(plain) == std::string::npos && std::isalpha(static_cast<unsigned char>(text[0]));
-  if (simple && !always && text != "true" && text != "false" && text != "null" && text != "yes" && text != "no") return text;
+  std::string lower = text;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const bool word = lower == "true" || lower == "false" || lower == "null" || lower == "yes" || lower == "no" || lower == "on" || lower == "off";
+  if (simple && !always && !word) return text;
   std::string out = "\"";
   for (const char c : text) {
     const auto u = static_cast<unsigned char>(c);

@@ -27,7 +27,7 @@ using logging::Level;
 using logging::number;
 using logging::write;
 
-constexpr std::uint64_t prefetch_above = 16u << 20;  // about what the cores' caches hold
+constexpr std::uint64_t prefetch_above = 1u << 20;  // about what a core's own cache holds
 
 WallMicros wall_now() {
   return static_cast<WallMicros>(

@@ -54,7 +54,7 @@ struct NodeShared {
   MonoMicros started_mono_us = 0;
   std::atomic<NodeState> state{NodeState::starting};
   std::atomic<std::uint32_t> generation_seen{0};      // the highest that any Hello named
-  std::atomic<bool> prefetch{false};                  // the data are larger than the cores' caches
+  std::atomic<bool> prefetch{false};                  // the data are larger than a core's own cache
   std::atomic<bool> data_noted{false};                // the coordinator knows that there is data
   Generation generation;                              // of this run
   std::vector<std::unique_ptr<WorkerCounts>> counts;  // one per worker; fixed once the workers run

@@ -1,5 +1,6 @@
 #include "cluster/node/request_executor.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "cluster/base/assert.hpp"
@@ -103,6 +104,16 @@ std::size_t RequestExecutor::look_ahead(const protocol::FrameParser& parser, std
   return frames;
 }
 
+std::size_t RequestExecutor::look_ahead(protocol::BatchRequest& items) {
+  constexpr std::size_t at_once = 32;
+  std::string_view keys[at_once];
+  std::size_t found = 0;
+  protocol::BatchItem item;
+  while (found < at_once && items.next(item)) keys[found++] = item.key;
+  if (found > 1 && node_.prefetch.load(std::memory_order_relaxed)) node_.store.prefetch({keys, found});
+  return std::max<std::size_t>(1, found);
+}
+
 Status RequestExecutor::refuse(const Frame& frame, std::string& out, Status status, std::string_view reason, std::string_view hint) {
   protocol::encode_error(out, static_cast<Opcode>(frame.header.opcode), status, frame.header.correlation, reason, hint);
   return status;
@@ -199,8 +210,12 @@ Status RequestExecutor::batch(const Frame& frame, std::string& out) {
   if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
   const std::size_t at = out.size();
   protocol::BatchAnswerWriter answer(out, frame.header.correlation);
+  protocol::BatchRequest ahead = request;
   protocol::BatchItem item;
+  std::size_t looked_at = 0;
   while (request.next(item)) {
+    if (looked_at == 0) looked_at = look_ahead(ahead);
+    --looked_at;
     switch (item.opcode) {
       case Opcode::get: {
         scratch_.clear();

@@ -64,6 +64,8 @@ class RequestExecutor {
   Status drop_scope(const Frame& frame, std::string& out);
   Status follower_lease(const Frame& frame, std::string& out);
 
+  // The same for the next items of a batch, which it takes; at least 1.
+  [[nodiscard]] std::size_t look_ahead(protocol::BatchRequest& items);
   Status refuse(const Frame& frame, std::string& out, Status status, std::string_view reason, std::string_view hint = {});
   Status malformed(const Frame& frame, std::string& out);
   store::WriteOutcome write(protocol::Opcode opcode, std::string_view key, std::string_view value, WallMicros expires_us,
