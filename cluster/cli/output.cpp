@@ -26,8 +26,11 @@ std::string cell(const Column& column, const ordered_json& row) {
     case Column::Kind::boolean: return value.is_boolean() ? (value.get<bool>() ? "yes" : "no") : value.dump();
     case Column::Kind::text: break;
   }
-  if (value.is_string()) return value.get<std::string>();
-  return value.dump();
+  if (!value.is_string()) return value.dump();
+  // What another process says must not move the cursor of somebody's terminal.
+  auto text = value.get<std::string>();
+  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return text;
 }
 
 // How many columns of a terminal a text takes: code points, which is right for what this program prints.

@@ -138,6 +138,10 @@ TEST(Output, TablesLineUpAndYamlReadsBack) {
   ASSERT_TRUE(flush_out());
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "a\nlonger\n");
   testing::internal::CaptureStdout();
+  print_rows(Format::name, sheet, nlohmann::ordered_json::parse(R"([{"name":"a\u001b[2Jb\nc → d"}])"));
+  ASSERT_TRUE(flush_out());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "a?[2Jb?c → d\n") << "a terminal is not moved by what a server says";
+  testing::internal::CaptureStdout();
   print_document(Format::yaml, nlohmann::ordered_json::parse(R"({"id":"00000000000000bb","text":"null","empty":"","n":1.5,"list":[true,null]})"));
   ASSERT_TRUE(flush_out());
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "id: \"00000000000000bb\"\ntext: \"null\"\nempty: \"\"\nn: 1.5\nlist:\n  - true\n  - ~\n");
