@@ -402,7 +402,7 @@ void read_range(Unpacker& in, ApplyBatch& out) {
   range.final = places.boolean();
   if (places.take()) {
     Places inner(in);
-    auto& equal = range.equal.emplace();
+    ApplyRange::Equal equal{};  // Clang 14 cannot emplace() it: its defaults stand in the class around it
     equal.count = inner.uint();
     const std::string_view digest = inner.bytes();
     if (digest.size() == 16) {
@@ -411,6 +411,7 @@ void read_range(Unpacker& in, ApplyBatch& out) {
       in.fail();
     }
     inner.finish();
+    range.equal = equal;
   }
   places.finish();
 }
