@@ -27,8 +27,9 @@ std::uint64_t Lineage::id_of(Generation generation) const {
 LineageVerdict Lineage::test(HistoryId history, const NamedPosition& position, Position head) const {
   if (history != root_.history) {
     return {OnLineage::source_reset, {},
-            fmt::format("position {} belongs to history {}, the source's history is {}", to_string(position.at),
-                        hex16(history.value()), hex16(root_.history.value()))};
+            fmt::format("{} belongs to history {}, the source's history is {}",
+                        position.at == Position{} ? "what is asked for" : "position " + to_string(position.at), hex16(history.value()),
+                        hex16(root_.history.value()))};
   }
   const Position& at = position.at;
   for (std::size_t i = 0; i < entries_.size(); ++i) {

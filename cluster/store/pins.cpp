@@ -16,7 +16,7 @@ void Pins::set(const PinKey& key, const Scope& scope, SegmentId segment, Positio
   if (pin.lost) return;  // until its reader has been told and drops it
   pin.moved_us = std::max(pin.moved_us, now);
   At& a = pin.at[segment.value()];
-  if (a.set && at > a.acknowledged && at <= a.moved) {
+  if (a.set && at >= a.acknowledged && at <= a.moved) {
     a.acknowledged = at;
     return;
   }

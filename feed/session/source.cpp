@@ -33,6 +33,11 @@ Source::Source(store::Store& store, SourceOptions options, Principal principal, 
 
 Source::~Source() { detach(); }
 
+void Source::attach() {
+  if (!pin_attached_) store_.attach_pin(pin_, true, now_.wall_us);
+  pin_attached_ = true;
+}
+
 void Source::detach() {
   if (pin_attached_) store_.attach_pin(pin_, false, now_.wall_us);
   pin_attached_ = false;
@@ -153,7 +158,7 @@ void Source::subscribe(const SubscribeSegment& asked) {
   const Lineage lineage = store_.lineage(id);
   if (asked.history) {
     LineageVerdict verdict;
-    if (*asked.history != lineage.root().history) verdict = lineage.test(*asked.history, {}, state.head);
+    if (*asked.history != lineage.root().history) verdict = lineage.test(*asked.history, asked.low.value_or(NamedPosition{}), state.head);
     if (verdict.verdict == OnLineage::on && asked.low) verdict = lineage.test(*asked.history, *asked.low, state.head);
     if (verdict.verdict == OnLineage::on && asked.high) verdict = lineage.test(*asked.history, *asked.high, state.head);
     if (verdict.verdict != OnLineage::on) {
@@ -162,10 +167,14 @@ void Source::subscribe(const SubscribeSegment& asked) {
                          diverged ? std::optional(verdict.surviving) : std::nullopt);
     }
   }
+  std::optional<Position> nothing_missed;  // up to here
   if (asked.low && asked.low->at.revision.value() + 1 < state.floor.value()) {
-    return end_segment(id, EndReason::below_floor,
-                       fmt::format("the log begins at {}, {} is asked for", state.floor.value(), asked.low->at.revision.value() + 1), {},
-                       state.floor);
+    nothing_missed = moved_while_away(id, asked.low->at);
+    if (!nothing_missed) {
+      return end_segment(id, EndReason::below_floor,
+                         fmt::format("the log begins at {}, {} is asked for", state.floor.value(), asked.low->at.revision.value() + 1), {},
+                         state.floor);
+    }
   }
   s.subscribed = true;
   subscribed_.insert(id);
@@ -174,6 +183,7 @@ void Source::subscribe(const SubscribeSegment& asked) {
   if (asked.low || !asked.walk) {
     s.positioned = true;
     s.told = s.scanned = asked.low ? asked.low->at : state.head;
+    if (nothing_missed) s.scanned = *nothing_missed;
     tail_.insert(id);
     store_.set_pin(pin_, hello_->scope, id, s.told, now_.wall_us);
   } else {
@@ -181,10 +191,20 @@ void Source::subscribe(const SubscribeSegment& asked) {
     s.reached_only = true;
     store_.set_pin(pin_, hello_->scope, id, state.head, now_.wall_us);
   }
-  if (!pin_attached_) store_.attach_pin(pin_, true, now_.wall_us);
-  pin_attached_ = true;
+  attach();
   if (asked.walk) walks_waiting_.push_back({id, asked.walk->from});
   queue({.kind = Control::Kind::subscribed, .segment = id, .subscription = subscription});
+}
+
+// A scoped reader's pin is moved over what does not match while it is away, and the log between is let go (design page record,
+// "Op-log"). Whoever comes back to where the pin was left goes on from where it has been moved to; attached, it stands still.
+std::optional<Position> Source::moved_while_away(SegmentId id, Position low) {
+  if (!store_.pin_place(pin_, id)) return std::nullopt;
+  attach();
+  const auto place = store_.pin_place(pin_, id);
+  if (!place || low < place->acknowledged || low > place->moved) return std::nullopt;
+  if (place->moved.revision.value() + 1 < store_.state(id).floor.value()) return std::nullopt;
+  return place->moved;
 }
 
 void Source::handle(Unsubscribe& m) {

@@ -45,8 +45,11 @@ bool Source::next_progress(std::string& out) {
       below.push_back(id);
       return;
     }
-    // Passed over up to here. Not while a record is on its way in parts: it stands for the whole run.
-    const bool moves = s.told != s.scanned && !(large_ && large_->segment == id);
+    // Passed over up to here. Not while a record is on its way in parts: it stands for the whole run. Nor into another
+    // generation, which the tail's runs say.
+    const bool passed_over = s.told != s.scanned && !(large_ && large_->segment == id);
+    const bool moves = passed_over && s.told.generation == s.scanned.generation;
+    if (passed_over && !moves) tail_.insert(id);
     ProgressRow out_row{id, moves ? s.scanned : s.told, state.head, state.floor,
                         filter_->full() ? store_.log_bytes_after(id, s.told.revision) : 0, moves ? std::optional(s.told) : std::nullopt};
     s.told = out_row.position;

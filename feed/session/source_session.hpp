@@ -93,6 +93,7 @@ class Source final : public SourceSession {
   void handle(DigestRequest& m);
   void handle(Ping& m);
   void subscribe(const SubscribeSegment& asked);
+  std::optional<Position> moved_while_away(SegmentId id, Position low);
   void refuse(std::string code, std::string text, bool protocol_error);
   void end_segment(SegmentId id, EndReason reason, std::string text, std::optional<Position> surviving = {}, Revision floor = {});
   void leave(SegmentId id);
@@ -100,6 +101,7 @@ class Source final : public SourceSession {
   bool next_control(std::string& out);
   void encode_welcome(std::string& out);
   bool encode_subscribed(std::string& out, const Control& control);
+  void attach();
   void detach();
 
   // ---- source_tail.cpp: batches and parts

@@ -135,6 +135,13 @@ Source::Turn Source::tail_segment(BatchWriter& writer, std::string& out, std::si
       batch_full_ = true;
       return Turn::message_done;
     }
+    if (s.told.generation != s.scanned.generation) {
+      if (writer.runs() + Lineage::entries_max + 4 > BatchWriter::runs_max) {
+        batch_full_ = true;
+        return Turn::message_done;
+      }
+      cover(writer, id);
+    }
     if (scan_left_ == 0) {  // looked at much and found little: say how far, and come again
       if (s.told != s.scanned) cover(writer, id);
       batch_full_ = true;
@@ -248,10 +255,24 @@ Source::Stop Source::append_stretch(BatchWriter& writer, std::string& out, std::
   return stop;
 }
 
-// A run without records from what the receiver holds to what has been looked at.
+// Runs without records from what the receiver holds to what has been looked at: one, but for a reader that comes back from
+// before another generation began, since a run belongs to one.
 void Source::cover(BatchWriter& writer, SegmentId id) {
   Segment& s = at(id);
   if (s.told == s.scanned) return;
+  if (s.told.generation != s.scanned.generation) {
+    const Lineage lineage = store_.lineage(id);
+    Generation generation = s.told.generation;
+    for (const LineageEntry& next : lineage.entries()) {
+      if (next.generation <= generation || next.generation > s.scanned.generation) continue;
+      const Position end{generation, Revision{next.first.value() - 1}};
+      if (s.told.revision < end.revision) {
+        writer.empty_run(id, s.told, end, closed_time_us_);
+        s.told = end;
+      }
+      generation = next.generation;
+    }
+  }
   writer.empty_run(id, s.told, s.scanned, closed_time_us_);
   s.told = s.scanned;
 }

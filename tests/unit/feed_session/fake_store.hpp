@@ -1,5 +1,7 @@
 // The feed's view of a store, made by hand: logs with the generations, floors, origins and lost pins that a test wants.
 #pragma once
+#include <map>
+
 #include "cluster/base/assert.hpp"
 #include "cluster/placement/slot.hpp"
 #include "cluster/store/store.hpp"
@@ -45,6 +47,7 @@ class FakeStore final : public store::Store {
 
   std::vector<std::pair<SegmentId, Position>> pinned;   // every set_pin
   std::vector<store::PinInfo> pins_;
+  std::map<std::uint16_t, store::PinPlace> places_;  // of a reader that was away
   std::uint32_t states_read = 0;
   WallMicros closed = 77;
 
@@ -102,6 +105,10 @@ class FakeStore final : public store::Store {
     return std::erase_if(pins_, [&](const store::PinInfo& pin) { return pin.key == key; }) != 0;
   }
   [[nodiscard]] std::vector<store::PinInfo> pins(WallMicros) const override { return pins_; }
+  [[nodiscard]] std::optional<store::PinPlace> pin_place(const store::PinKey&, SegmentId s) const override {
+    const auto at = places_.find(s.value());
+    return at == places_.end() ? std::nullopt : std::optional(at->second);
+  }
 
   // ---- what a feed session never asks for
   [[noreturn]] static void no() { assert_failed("not a part of the feed's view", {}); }
@@ -117,7 +124,6 @@ class FakeStore final : public store::Store {
   std::unique_ptr<store::Walk> begin_walk(SegmentId, const Scope&, std::optional<SlotKey>) override { no(); }
   Fetched fetch(SegmentId, const std::vector<std::string>&) const override { no(); }
   std::unique_ptr<store::DirtyMap> dirty_map(std::function<void()>) override { no(); }
-  std::optional<store::PinPlace> pin_place(const store::PinKey&, SegmentId) const override { no(); }
   Status open_link(const store::LinkRegistration&, std::string&) override { no(); }
   void close_link(const std::string&) override { no(); }
   std::vector<store::LinkRegistration> links() const override { return {}; }

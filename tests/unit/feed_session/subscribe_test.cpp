@@ -158,6 +158,56 @@ TEST(FeedSubscribe, ALogThatIsTrimmedUnderAReaderEndsItsSegment) {
   }
 }
 
+// Generation 10 from 1, 20 from 6, 30 from 11, head (30, 12). The pin of a reader that was away was left at (10, 3).
+TEST(FeedSubscribe, AScopedReaderThatMissedNothingGoesOnBelowTheFloor) {
+  struct Case {
+    const char* what;
+    NamedPosition low;
+    Position moved;
+    std::uint64_t floor;
+    bool accepted;
+  };
+  const auto position = [](std::uint32_t generation, std::uint64_t revision) { return Position{Generation{generation}, Revision{revision}}; };
+  const std::vector<Case> table = {
+      {"over two generations, right to the floor", at(10, 3), position(30, 11), 12, true},
+      {"to the last of a generation", at(10, 3), position(20, 10), 11, true},
+      {"beyond what was acknowledged", at(10, 4), position(20, 10), 11, true},
+      {"within one generation", at(10, 3), position(10, 5), 6, true},
+      {"below what was acknowledged", at(10, 2), position(20, 10), 11, false},
+      {"the pin has not been moved as far as the floor", at(10, 3), position(20, 9), 11, false},
+      {"above where the pin has been moved to", at(10, 5), position(10, 4), 7, false},
+  };
+  for (const Case& c : table) {
+    FakeStore store;
+    for (int i = 0; i < 4; ++i) store.put(s0, "k", "v");
+    store.begin_generation(s0, 20);
+    for (int i = 0; i < 4; ++i) store.put(s0, "k", "v");
+    store.begin_generation(s0, 30);
+    store.put(s0, "k", "last");
+    store.trim_to(s0, c.floor);
+    store.places_[0] = {position(10, 3), c.moved};
+    Rig rig({}, &store);
+    rig.hello();
+    rig.reader().subscribe({{{s0, FakeStore::history, c.low, c.low, {}}}});
+    rig.pump();
+    EXPECT_FALSE(rig.reader().ended()) << c.what;
+    if (!c.accepted) {
+      ASSERT_EQ(rig.user().ends.size(), 1u) << c.what;
+      EXPECT_EQ(name(rig.user().ends[0].reason), "below_floor") << c.what;
+      continue;
+    }
+    EXPECT_TRUE(rig.user().ends.empty()) << c.what;
+    ASSERT_EQ(rig.user().subscribed.size(), 1u) << c.what;
+    EXPECT_EQ(rig.user().subscribed[0].accepted, c.low.at) << c.what;
+    EXPECT_EQ(rig.reader().position(s0), store.head(s0)) << c.what;
+    ASSERT_FALSE(rig.user().rows.empty()) << c.what;
+    EXPECT_EQ(rig.user().rows.back().value, "last") << c.what;
+    EXPECT_EQ(rig.user().rows.size(), store.head(s0).revision.value() - c.moved.revision.value() -
+              (c.moved < position(20, 6) ? 1 : 0) - (c.moved < position(30, 11) ? 1 : 0)) << c.what;
+    for (const auto& [segment, pinned] : store.pinned) EXPECT_GE(pinned, c.low.at) << c.what;
+  }
+}
+
 TEST(FeedSubscribe, AReaderWithoutCreditIsToldThatTheLogLeftIt) {
   FakeStore store;
   Rig::Options o;
