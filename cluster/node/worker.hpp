@@ -10,28 +10,11 @@
 #include "cluster/node/batch_io.hpp"
 #include "cluster/node/client_listener.hpp"
 #include "cluster/node/client_session.hpp"
+#include "cluster/node/input_buffer.hpp"
 #include "cluster/node/request_executor.hpp"
 #include "cluster/tls/channel.hpp"
 
 namespace zaris::node {
-
-// Bytes that were read and not consumed yet. Nothing is held while nothing waits.
-class InputBuffer {
- public:
-  [[nodiscard]] bool empty() const { return begin_ == end_; }
-  [[nodiscard]] std::string_view view() const { return {bytes_.get() + begin_, end_ - begin_}; }
-  void consume(std::size_t n);
-  void assign(std::string_view bytes, std::size_t capacity);
-  // Room for at least `room` bytes behind what is there.
-  char* reserve(std::size_t room);
-  void grow(std::size_t n) { end_ += n; }
-  [[nodiscard]] std::size_t room() const { return capacity_ - end_; }
-  void release();                            // gives the memory back if empty
-
- private:
-  std::unique_ptr<char[]> bytes_;
-  std::size_t begin_ = 0, end_ = 0, capacity_ = 0;
-};
 
 struct Connection {
   Connection(int fd_, Protocol protocol_, ClientSession session_) : fd(fd_), protocol(protocol_), session(std::move(session_)) {}

@@ -25,7 +25,8 @@ struct Channel::State {
   SslPtr ssl;                       // empty: plain text
   int socket = -1;
   bool server = false;
-  bool peer_closed = false;
+  bool short_read = false;          // the last receive took all there was
+  bool drained = false;             // so did the last read()
   int os_error = 0;                 // of the last failed send or receive
   std::string host;
   std::string out;                  // ciphertext (or text) that the kernel has not taken
@@ -107,6 +108,7 @@ struct Bridge {
   int* socket;
   int* os_error;
   std::string* out;
+  bool* short_read;
 };
 
 int bridge_write(BIO* bio, const char* from, std::size_t size, std::size_t* written) {
@@ -120,9 +122,14 @@ int bridge_write(BIO* bio, const char* from, std::size_t size, std::size_t* writ
 int bridge_read(BIO* bio, char* to, std::size_t room, std::size_t* got) {
   auto* bridge = static_cast<Bridge*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
+  if (*bridge->short_read) {
+    BIO_set_retry_read(bio);
+    return 0;
+  }
   for (;;) {
     const ssize_t n = ::recv(*bridge->socket, to, room, 0);
     if (n > 0) {
+      *bridge->short_read = static_cast<std::size_t>(n) < room;
       *got = static_cast<std::size_t>(n);
       return 1;
     }
@@ -193,7 +200,7 @@ Result<std::unique_ptr<Channel>> Channel::connect(const Context* context, int so
     state->ssl = new_ssl(context);
     SSL* ssl = state->ssl.get();
     BIO* bio = BIO_new(bridge_method());
-    BIO_set_data(bio, new Bridge{&state->socket, &state->os_error, &state->out});
+    BIO_set_data(bio, new Bridge{&state->socket, &state->os_error, &state->out, &state->short_read});
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio);
     SSL_set_read_ahead(ssl, 1);  // header and body of a record by one system call
@@ -214,6 +221,7 @@ Io Channel::handshake() {
   State& s = *state_;
   if (!s.ssl) return Io::ok;
   if (!s.out.empty() && !s.send_out()) return s.os_error != 0 ? s.fail_os("sending to") : Io::want_write;
+  s.short_read = false;
   ERR_clear_error();
   const int outcome = SSL_do_handshake(s.ssl.get());
   const Io result = s.after(outcome == 1 ? Io::ok : s.explain(outcome));
@@ -224,11 +232,13 @@ Io Channel::handshake() {
 Io Channel::read(char* to, std::size_t room, std::size_t& got) {
   State& s = *state_;
   got = 0;
+  s.drained = s.short_read = false;
   if (!s.ssl) {
     for (;;) {
       const ssize_t n = ::recv(s.socket, to, room, 0);
       if (n > 0) {
         got = static_cast<std::size_t>(n);
+        s.drained = got < room;
         return Io::ok;
       }
       if (n == 0) {
@@ -251,11 +261,14 @@ Io Channel::read(char* to, std::size_t room, std::size_t& got) {
     }
     const Io why = s.explain(outcome);
     // What came before the end is delivered first; the end shows itself at the next call.
+    s.drained = why == Io::want_read;
     if (got > 0 && why != Io::failed) return s.after(Io::ok);
     return s.after(why);
   }
   return s.after(Io::ok);
 }
+
+bool Channel::drained() const { return state_->drained; }
 
 Io Channel::write(std::string_view from, std::size_t& taken) {
   State& s = *state_;

@@ -36,6 +36,9 @@ class Channel {
 
   // Reads what is there, up to `room` bytes. ok: `got` > 0 (there may be more: call until want_read).
   [[nodiscard]] Io read(char* to, std::size_t room, std::size_t& got);
+  // The read before gave all that the kernel had: asking again would cost a system call and give nothing, unless more has come
+  // meanwhile, which a wait for readability shows.
+  [[nodiscard]] bool drained() const;
 
   // Takes `taken` bytes of `from` and hands them to the kernel, many TLS records by one system call. ok: all taken and
   // handed over. want_write: the kernel is full; call flush() when writable, then go on behind `taken`; nothing is lost.
