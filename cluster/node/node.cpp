@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cluster/admin/certificate_watch.hpp"
 #include "cluster/base/assert.hpp"
 #include "cluster/config/units.hpp"
 #include "cluster/coordinator/local_coordinator.hpp"
@@ -50,7 +51,7 @@ nlohmann::ordered_json status_json(NodeShared& node) {
       {"role", s.role}, {"state", s.state}, {"state_reason", s.state_reason}, {"segments", s.segments},
       {"live_keys", s.live_keys}, {"live_bytes", s.live_bytes}, {"tombstones", s.tombstones},
       {"memory", {{"used_bytes", s.memory_used}, {"max_bytes", s.memory_max}, {"resident_bytes", s.memory_resident}}},
-      {"log", {{"bytes", s.log_bytes}, {"budget_bytes", s.log_budget}, {"pinned_bytes", s.log_pinned}}},
+      {"log", {{"bytes", s.log_bytes}, {"budget_bytes", s.log_budget}, {"pinned_bytes", s.log_pinned}, {"reach_seconds", static_cast<double>(s.log_reach_us) / 1e6}}},
       {"generation", s.generation.value()}, {"history_id", hex16(s.history.value())}, {"site_epoch", s.site_epoch.value()},
       {"commits", s.commits}, {"digest", s.digest.hex()}, {"closed_time_us", s.closed_time_us},
       {"links", s.links}, {"pins", s.pins}, {"connections", s.connections}, {"uptime_seconds", static_cast<double>(s.uptime_us) / 1e6},
@@ -88,8 +89,7 @@ struct Node::Impl {
   admin::AdminServer admin;
   ReloadCounts reloads;
   LoopWatch loops;
-  std::vector<std::unique_ptr<WatchedCertificates>> certificates;
-  MonoMicros certificates_polled = 0;
+  admin::CertificateWatch certificates;
   std::mutex hash_mutex;
   std::string config_hash;
   std::vector<std::function<Result<void>(const config::NodeConfig&)>> on_reload;
@@ -106,18 +106,6 @@ struct Node::Impl {
       }
     }
   }
-  void reload_certificates() {
-    for (const auto& watched : certificates) {
-      const auto changed = watched->context->reload();
-      if (!changed) {
-        watched->refused.fetch_add(1);
-        write(Level::error, "tls_reload_refused", "the certificates in use stay: " + changed.error().text(), {{"code", changed.error().code}, {"listener", watched->listener}});
-      } else if (*changed) {
-        watched->ok.fetch_add(1);
-        write(Level::info, "tls_reloaded", "new certificates are in use for new connections", {{"listener", watched->listener}});
-      }
-    }
-  }
 };
 
 Node::Node(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -128,7 +116,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   impl->options = std::move(options);
   impl->config_hash = impl->options.config_hash;
   const config::NodeConfig& config = impl->options.config;
-  impl->threads = config.node.threads != 0 ? config.node.threads : available_cores();
+  impl->threads = config.node.threads != 0 ? config.node.threads : client_threads(available_cores());
 
   const MemoryPlan plan = plan_memory(config, impl->threads);
   const MemoryAvailable available = available_memory();
@@ -202,13 +190,14 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   // Links that were registered before this start: their scopes are standbys from the first moment on.
   for (const auto links = impl->coordinator->links(); const auto& entry : links->links) {
     std::string reason;
-    const Status status = impl->store->open_link({entry.link, entry.source_cluster, entry.scope, entry.site_epoch, entry.follower_term, {}}, reason);
+    const Status status = impl->store->open_link({entry.link, entry.source_cluster, entry.scope, entry.site_epoch, entry.follower_term}, reason);
     if (status != Status::ok) write(Level::error, "link_not_restored", reason, {{"link", printable(entry.link)}});
   }
 
   impl->reloads.last_ok_us = now;
   Impl* const raw = impl.get();
   admin::add_process_metrics(impl->admin.metrics(), "zarisd", impl->options.version, impl->options.revision);
+  impl->admin.metrics().add([raw](admin::MetricSink& sink) { raw->certificates.put(sink); });
   add_node_metrics(impl->admin.metrics(), shared, impl->reloads, [raw] {
     const std::lock_guard lock(raw->hash_mutex);
     return raw->config_hash;
@@ -288,7 +277,7 @@ Result<void> Node::reload(const config::NodeConfig& next, const std::string& con
       return taken;
     }
   }
-  impl_->reload_certificates();
+  impl_->certificates.reload();
   logging::Level level = Level::info;
   if (logging::parse_level(next.logging.level, level)) logging::set_level(level);
   impl_->options.config.logging = next.logging;
@@ -330,19 +319,10 @@ void Node::close() {
 
 std::string Node::stuck() { return impl_->loops.stuck(mono_now()); }
 
-void Node::poll_certificates() {
-  constexpr MonoMicros pause = 10'000'000;
-  if (mono_now() - impl_->certificates_polled < pause) return;
-  impl_->certificates_polled = mono_now();
-  impl_->reload_certificates();
-}
+void Node::poll_certificates() { impl_->certificates.poll(std::chrono::steady_clock::now()); }
 
 void Node::watch_certificates(std::string listener, std::shared_ptr<tls::Context> context) {
-  auto watched = std::make_unique<WatchedCertificates>();
-  watched->listener = std::move(listener);
-  watched->context = std::move(context);
-  add_certificate_metrics(impl_->admin.metrics(), *watched);
-  impl_->certificates.push_back(std::move(watched));
+  impl_->certificates.add(std::move(listener), std::move(context));
 }
 
 std::string Node::one_line() const {

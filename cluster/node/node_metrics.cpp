@@ -20,9 +20,6 @@ constexpr MetricFamily config_info{"zaris_config_info", MetricType::gauge, "sha2
 constexpr MetricFamily reload_ok{"zaris_config_last_reload_successful", MetricType::gauge, "", "1 if the newest configuration load was accepted, 0 if it was refused and the earlier one is still in force."};
 constexpr MetricFamily reload_time{"zaris_config_last_reload_success_timestamp_seconds", MetricType::gauge, "", "Unix time of the last accepted configuration load."};
 constexpr MetricFamily reloads_total{"zaris_config_reloads_total", MetricType::counter, "result: ok, refused", "Configuration reload attempts."};
-constexpr MetricFamily not_after{"zaris_tls_certificate_not_after_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed; kind: leaf, ca", "Unix time at which the certificate now in use stops being valid (the earliest of its chain or bundle)."};
-constexpr MetricFamily not_before{"zaris_tls_certificate_not_before_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed; kind: leaf, ca", "Unix time at which that certificate became valid; with the one above it gives the part of its life that is left."};
-constexpr MetricFamily tls_reloads{"zaris_tls_reloads_total", MetricType::counter, "listener: client_tls, feed; result: ok, refused", "Times the certificate files were read again after a change."};
 constexpr MetricFamily generation{"zaris_node_generation", MetricType::gauge, "", "Generation of this run of the node; grows with every start."};
 constexpr MetricFamily keys{"zaris_keys", MetricType::gauge, "", "Live keys held by this node."};
 constexpr MetricFamily key_bytes{"zaris_keys_bytes", MetricType::gauge, "", "Bytes of the live records held by this node."};
@@ -53,6 +50,7 @@ constexpr MetricFamily log_appended{"zaris_log_appended_entries_total", MetricTy
 constexpr MetricFamily log_appended_bytes{"zaris_log_appended_bytes_total", MetricType::counter, "", "Bytes appended to the op-log."};
 constexpr MetricFamily log_truncated{"zaris_log_truncated_entries_total", MetricType::counter, "", "Records dropped from the old end of the op-log."};
 constexpr MetricFamily log_pinned{"zaris_log_pinned_bytes", MetricType::gauge, "holder: follower", "Op-log that cannot be dropped yet because a reader of this kind still needs it."};
+constexpr MetricFamily log_complete_since{"zaris_log_complete_since_timestamp_seconds", MetricType::gauge, "", "Unix time since which every commit is still in the log: a reader that was away for longer needs a full copy, unless its pin held the log."};
 constexpr MetricFamily pins{"zaris_pins", MetricType::gauge, "state: attached, away, lost", "Pins on the op-log by state."};
 constexpr MetricFamily pins_lost{"zaris_pins_lost_total", MetricType::counter, "", "Pins cut because they had reached log.pin_bytes or log.pin_age: their reader needs a full copy."};
 constexpr MetricFamily pin_bytes{"zaris_pin_held_bytes", MetricType::gauge, "principal; link; scope_id", "Op-log that this pin holds."};
@@ -64,10 +62,10 @@ constexpr MetricFamily site_role{"zaris_site_role", MetricType::gauge, "role: ac
 constexpr MetricFamily links{"zaris_links_registered", MetricType::gauge, "", "Links that write into this region."};
 constexpr MetricFamily closed_age{"zaris_closed_timestamp_seconds", MetricType::gauge, "", "Closed time: no commit at or before this Unix time can still come."};
 
-constexpr MetricFamily families[] = {node_info, node_state, draining, config_info, reload_ok, reload_time, reloads_total, not_after, not_before, tls_reloads,
+constexpr MetricFamily families[] = {node_info, node_state, draining, config_info, reload_ok, reload_time, reloads_total,
     generation, keys, key_bytes, tombstones, memory_used, memory_limit, evicted, expired, expiry_backlog, reads, applied, commands, connections, connections_max,
     opened, received, sent, slow, timeouts, malformed, accept_pauses, log_head, log_oldest, log_used, log_budget, log_limit, log_appended, log_appended_bytes,
-    log_truncated, log_pinned, pins, pins_lost, pin_bytes, pin_age, pin_left, pin_attached, pin_used, site_role, links, closed_age};
+    log_truncated, log_pinned, log_complete_since, pins, pins_lost, pin_bytes, pin_age, pin_left, pin_attached, pin_used, site_role, links, closed_age};
 
 constexpr std::string_view states[] = {"starting", "holding", "serving", "draining"};
 constexpr std::string_view roles[] = {"active", "mixed", "standby"};
@@ -173,6 +171,7 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
   sink.put(log_appended_bytes, d(counters.log_appended_bytes));
   sink.put(log_truncated, d(counters.log_trimmed_records));
   sink.put(log_pinned, d(memory.log_pinned), {{"holder", "follower"}});
+  sink.put(log_complete_since, static_cast<double>(memory.log_complete_since_us) / 1e6);
   sink.put(closed_age, d(closed) / 1e6);
   std::uint64_t attached = 0, away = 0, lost = 0;
   for (const store::PinInfo& pin : node.store.pins(now)) {
@@ -195,21 +194,6 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
 }  // namespace
 
 std::span<const MetricFamily> node_families() { return families; }
-
-void add_certificate_metrics(admin::Metrics& metrics, const WatchedCertificates& watched) {
-  metrics.add([&watched](MetricSink& sink) {
-    sink.put(tls_reloads, static_cast<double>(watched.ok.load()), {{"listener", watched.listener}, {"result", "ok"}});
-    sink.put(tls_reloads, static_cast<double>(watched.refused.load()), {{"listener", watched.listener}, {"result", "refused"}});
-    const tls::Validity validity = watched.context->validity();
-    const auto put = [&](const MetricFamily& family, std::int64_t at, const char* kind) {
-      if (at != 0) sink.put(family, static_cast<double>(at), {{"listener", watched.listener}, {"kind", kind}});
-    };
-    put(not_after, validity.leaf_not_after_s, "leaf");
-    put(not_after, validity.ca_not_after_s, "ca");
-    put(not_before, validity.leaf_not_before_s, "leaf");
-    put(not_before, validity.ca_not_before_s, "ca");
-  });
-}
 
 void add_node_metrics(admin::Metrics& metrics, NodeShared& node, const ReloadCounts& reloads, std::function<std::string()> config_hash) {
   metrics.add([&node, &reloads, config_hash](MetricSink& sink) {

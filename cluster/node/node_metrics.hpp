@@ -5,7 +5,6 @@
 
 #include "cluster/admin/metrics.hpp"
 #include "cluster/node/node_state.hpp"
-#include "cluster/tls/context.hpp"
 
 namespace zaris::node {
 
@@ -15,14 +14,6 @@ struct ReloadCounts {
   std::atomic<std::uint64_t> last_ok_us{0};
 };
 
-struct WatchedCertificates {
-  std::string listener;
-  std::shared_ptr<tls::Context> context;
-  std::atomic<std::uint64_t> ok{0}, refused{0};  // reloads of changed files
-};
-
 void add_node_metrics(admin::Metrics& metrics, NodeShared& node, const ReloadCounts& reloads, std::function<std::string()> config_hash);
-// `watched` outlives the metrics.
-void add_certificate_metrics(admin::Metrics& metrics, const WatchedCertificates& watched);
 
 }  // namespace zaris::node

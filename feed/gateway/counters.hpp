@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "cluster/tls/context.hpp"
 
 namespace zaris::feed {
 
@@ -41,7 +40,6 @@ struct GatewaySnapshot {
   std::uint64_t buffered_bytes = 0;               // zaris_feed_buffered_bytes: waiting for peers
   std::uint64_t buffered_bytes_max = 0;           // zaris_feed_buffer_limit_bytes
   bool draining = false;
-  tls::Validity certificate;                      // all 0 without TLS
 };
 
 }  // namespace zaris::feed

@@ -40,10 +40,6 @@ class TlsGateway final : public Gateway {
                           logging::write(logging::Level::error, "feed_accept_paused", "no connection can be accepted: " + why, {{"code", "feed_accept_paused"}});
                           for (const auto& t : threads_) t->crowd_out_one();
                         });
-      if (shared_.context && shared_.options.reload_interval.count() > 0) {
-        reload_timer_ = threads_.front()->loop().timer();
-        schedule_reload();
-      }
     });
     return result;
   }
@@ -59,10 +55,7 @@ class TlsGateway final : public Gateway {
     if (stopped_) return;
     stopped_ = true;
     shared_.draining = true;
-    on_first([&] {
-      listener_.reset();
-      reload_timer_.reset();
-    });
+    on_first([&] { listener_.reset(); });
     for (const auto& t : threads_) t->stop(grace);
     for (const auto& t : threads_) t->join();
     for (const auto& t : threads_) add_totals(final_, t->totals());
@@ -109,7 +102,6 @@ class TlsGateway final : public Gateway {
     // One message, what the channel gathers, and what a peer has begun to say.
     out.buffered_bytes_max = shared_.options.sessions_max * (shared_.options.session.batch_bytes + (128u << 10) + shared_.options.message_bytes_max);
     out.draining = shared_.draining;
-    if (shared_.context) out.certificate = shared_.context->validity();
     return out;
   }
 
@@ -125,19 +117,6 @@ class TlsGateway final : public Gateway {
  private:
   void on_first(const std::function<void()>& task) { threads_.front()->run_and_wait(task); }
 
-  // Certificates that were renewed are used without a signal; a bad set is told once and keeps the old one.
-  void schedule_reload() {
-    reload_timer_->after(shared_.options.reload_interval, [this] {
-      const auto changed = shared_.context->reload();
-      if (!changed && changed.error().what != reload_refused_) {
-        logging::write(logging::Level::error, "tls_reload_refused", changed.error().what + "; what was in use stays in use", {{"listener", "feed"}, {"code", changed.error().code}});
-      }
-      reload_refused_ = changed ? std::string() : changed.error().what;
-      if (changed && *changed) logging::write(logging::Level::info, "tls_reloaded", "new certificates are in use", {{"listener", "feed"}});
-      schedule_reload();
-    });
-  }
-
   static void add_totals(FeedThread::Totals& to, const FeedThread::Totals& from) {
     for (std::size_t i = 0; i < transport_names.size(); ++i) add_counters(to.streams[i], from.streams[i]);
     to.held_bytes += from.held_bytes;
@@ -150,9 +129,7 @@ class TlsGateway final : public Gateway {
 
   SharedState shared_;
   std::vector<std::unique_ptr<FeedThread>> threads_;
-  std::unique_ptr<Listener> listener_;             // both of the first thread's loop
-  std::unique_ptr<Timer> reload_timer_;
-  std::string reload_refused_;
+  std::unique_ptr<Listener> listener_;             // of the first thread's loop
   std::uint16_t port_ = 0;
   FeedThread::Totals final_;
   bool stopped_ = false;

@@ -33,7 +33,6 @@ struct GatewayOptions {
   std::chrono::microseconds handshake_timeout{5'000'000};   // TLS and the request; then the same again for Hello
   std::chrono::microseconds write_timeout{15'000'000};      // a peer that takes nothing for so long
   std::uint64_t message_bytes_max = 4u << 20;      // of one message from a follower
-  std::chrono::microseconds reload_interval{10'000'000};    // how often certificate files are compared; 0: only by Context::reload
 };
 
 struct GatewayHooks {

@@ -2,15 +2,13 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <cstdio>
 
-#include "cluster/admin/admin_server.hpp"
 #include "cluster/admin/service.hpp"
-#include "cluster/config/daemon_flags.hpp"
 #include "cluster/logging/event_log.hpp"
 #include "cluster/node/node.hpp"
-#include "programs/zarisd/hosted_feed.hpp"
 #include "programs/build_info/build_info.hpp"
+#include "programs/daemon_start/daemon_start.hpp"
+#include "programs/zarisd/hosted_feed.hpp"
 
 namespace {
 
@@ -24,22 +22,12 @@ constexpr const char* examples = R"(Examples:
   zarisd --config node.yaml --check-config
   zarisd --config node.yaml --probe ready
 
-All keys: docs/reference/configuration.md. Exit status: 0 clean stop, 2 usage, 3 configuration or data directory, 70 a bug.
+All keys: docs/reference/configuration.md. Exit status: 0 clean stop, 2 usage, 3 configuration or data directory, 134 a bug (core dump).
 With --probe: 0 yes, 1 no, 4 nobody answers.)";
 
 int refuse(const Error& error) {
   logging::write(Level::error, error.code, error.text());
   return 3;
-}
-
-int probe(const std::string& which, const config::NodeConfig& config) {
-  const auto answer = admin::http_get(config.listeners.admin.address, which == "live" ? "/livez" : "/readyz", 2000);
-  if (!answer) {
-    std::fprintf(stderr, "zarisd: %s\n", answer.error().text().c_str());
-    return 4;
-  }
-  std::fputs(answer->body.c_str(), stdout);
-  return answer->status == 200 ? 0 : 1;
 }
 
 void reload(node::Node& node, config::Loaded<config::NodeConfig>& running, config::Sources sources) {
@@ -138,23 +126,6 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
 }  // namespace
 
 int main(int argc, char** argv) {
-  config::DaemonFlags flags;
   const config::DaemonText text{"zarisd", "A node of a region's key/value cluster; alone, it is the region.", examples, zaris::build_version};
-  if (const auto status = config::parse_daemon_flags(argc, argv, text, flags)) return *status;
-  auto loaded = config::load_node_config(flags.sources);
-  if (!loaded.ok()) {
-    std::fputs(config::show(loaded.mistakes).c_str(), stderr);
-    return 3;
-  }
-  if (flags.print_config) {
-    std::fputs(config::print_settings(loaded.settings).c_str(), stdout);
-    return 0;
-  }
-  if (flags.check_config) {
-    for (const std::string& warning : loaded.warnings) std::fprintf(stderr, "zarisd: warning: %s\n", warning.c_str());
-    std::puts("zarisd: the configuration is right");
-    return 0;
-  }
-  if (!flags.probe.empty()) return probe(flags.probe, loaded.config);
-  return run(std::move(loaded), flags.sources);
+  return daemon_main(argc, argv, text, config::load_node_config, run);
 }

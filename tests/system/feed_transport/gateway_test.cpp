@@ -188,18 +188,6 @@ TEST(Gateway, NewConnectionsUseReloadedCertificatesAndOldOnesLive) {
   EXPECT_TRUE(old.wait_for<Pong>());
 }
 
-TEST(Gateway, NoticesRenewedFilesByItself) {
-  GatewayOptions options;
-  options.reload_interval = std::chrono::milliseconds(10);
-  Region region(options);
-  const auto serial = region.context->chain().front().serial;
-  tls::DevCaRequest renewed;
-  renewed.directory = region.directory;
-  ASSERT_TRUE(tls::make_dev_ca(renewed));
-  EXPECT_TRUE(eventually([&] { return region.context->chain().front().serial != serial; }));
-  EXPECT_TRUE(region.serves());
-}
-
 TEST(Gateway, AnswersPlainRequests) {
   Region region;
   region.put("a", "b");

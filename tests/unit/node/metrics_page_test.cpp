@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "cluster/admin/certificate_watch.hpp"
 #include "cluster/node/node.hpp"
 #include "follower/shell/link_metrics.hpp"
 #include "programs/zarisd/hosted_feed.hpp"
@@ -16,6 +17,7 @@ namespace {
 std::vector<admin::MetricChapter> chapters() {
   return {{"Every process", admin::process_families()},
           {"Every process: health", admin::admin_families()},
+          {"Every process: certificates", admin::certificate_families()},
           {"zarisd: node", node::node_families()},
           {"zarisd: feed", feed_families()},
           {"zaris-follower", follower::follower_families()}};
