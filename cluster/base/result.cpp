@@ -2,12 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace zaris {
 
 std::string Error::text() const {
   std::string out = code + ": " + what;
   if (!hint.empty()) out += "; try: " + hint;
   return out;
+}
+
+bool is_code(std::string_view text) {
+  const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
+  return !text.empty() && text.size() <= 48 && std::all_of(text.begin(), text.end(), fits);
 }
 
 std::string printable(std::string_view bytes, std::size_t most) {

@@ -26,6 +26,9 @@ using Result = tl::expected<T, Error>;
   return tl::unexpected<Error>(Error{std::move(code), std::move(what), std::move(hint)});
 }
 
+// Of the form that codes have, and at most 48 bytes. What a peer calls a code is one only then.
+[[nodiscard]] bool is_code(std::string_view text);
+
 // Bytes as a person may read them on a terminal or in a log line: printable ASCII stays, everything else is \xNN,
 // the backslash is \\; cut after `most` source bytes with "…".
 [[nodiscard]] std::string printable(std::string_view bytes, std::size_t most = 256);

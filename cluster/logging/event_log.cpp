@@ -14,6 +14,7 @@
 namespace zaris::logging {
 namespace {
 
+constexpr std::size_t events_max = 1024;   // whose lines are counted at a time
 constexpr std::array<std::string_view, 4> level_names = {"debug", "info", "warning", "error"};
 constexpr std::array<spdlog::level::level_enum, 4> spdlog_levels = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
                                                                     spdlog::level::err};
@@ -31,7 +32,7 @@ struct State {
   std::array<std::atomic<std::uint64_t>, 4> written{};
   std::atomic<std::uint64_t> withheld{0};
   std::mutex budgets_lock;
-  std::map<std::string, Budget, std::less<>> budgets;  // event names are few: ours
+  std::map<std::string, Budget, std::less<>> budgets;  // ours are few; a peer's codes may be among them
   std::shared_ptr<spdlog::logger> logger;
 
   State() : logger(std::make_shared<spdlog::logger>("zaris", std::make_shared<spdlog::sinks::stderr_sink_mt>())) {
@@ -103,6 +104,7 @@ void write(Level level, std::string_view event, std::string_view text, std::init
   std::uint64_t withheld = 0;
   if (level != Level::debug) {
     const std::lock_guard lock(s.budgets_lock);
+    if (s.budgets.size() >= events_max) s.budgets.clear();
     auto at = s.budgets.find(event);
     if (at == s.budgets.end()) at = s.budgets.emplace(std::string(event), Budget{}).first;
     Budget& budget = at->second;

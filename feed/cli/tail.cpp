@@ -13,6 +13,7 @@
 #include "feed/cli/exit_code.hpp"
 #include "feed/client/http_stream.hpp"
 #include "feed/transport/http.hpp"
+#include "feed/transport/http_error.hpp"
 
 namespace zaris::feed::cli {
 namespace {
@@ -96,13 +97,7 @@ class Tail {
   }
 
   void refused(const HttpAnswer& answer) {
-    Error error{"feed_refused", fmt::format("{}:{} answered {}", options_.endpoint.host, options_.endpoint.port, answer.status), {}};
-    const auto json = nlohmann::json::parse(answer.body, nullptr, false);
-    if (json.is_object() && json.contains("error") && json["error"].is_object()) {
-      error.code = json["error"].value("code", error.code);
-      error.what = json["error"].value("text", error.what);
-      error.hint = json["error"].value("hint", std::string());
-    }
+    const Error error = error_in(answer.body, {"feed_refused", fmt::format("{}:{} answered {}", options_.endpoint.host, options_.endpoint.port, answer.status), {}});
     const bool passes = answer.status == 503 && heard_;
     if (passes) return lost(error);
     fail(error);
@@ -164,7 +159,7 @@ TailLine read_line(std::string_view text, bool table) {
     out.resume = json["resume"];
   } else if (json.contains("error") && json["error"].is_object()) {
     out.kind = TailLine::Kind::error;
-    out.error = {json["error"].value("code", "feed_refused"), json["error"].value("what", json["error"].value("text", std::string())), json["error"].value("hint", std::string())};
+    out.error = error_in(text, {"feed_refused", "the gateway ended the stream", {}});
   } else if (json.contains("op")) {
     out.kind = TailLine::Kind::change;
     if (table) {

@@ -4,11 +4,11 @@
 #include <openssl/rand.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "feed/client/dialled.hpp"
 #include "feed/transport/http.hpp"
+#include "feed/transport/http_error.hpp"
 #include "feed/transport/websocket.hpp"
 
 namespace zaris::feed {
@@ -157,14 +157,7 @@ constexpr std::size_t scratch_bytes = 64u << 10;
 constexpr std::size_t read_turn_bytes = 2u << 20;         // then other connections of the loop have their turn
 
 Error refusal(const std::string& place, const http::Response& response) {
-  Error out{"feed_refused", fmt::format("{} answered {} {}", place, response.status, response.reason), {}};
-  const auto json = nlohmann::json::parse(response.body, nullptr, false);
-  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
-    out.code = json["error"].value("code", out.code);
-    out.what += ": " + json["error"].value("text", std::string());
-    out.hint = json["error"].value("hint", std::string());
-  }
-  return out;
+  return error_in(response.body, {"feed_refused", fmt::format("{} answered {} {}", place, response.status, response.reason), {}});
 }
 
 class Wire final : public Dialled {
@@ -208,6 +201,7 @@ class Wire final : public Dialled {
       } else if (!take({scratch.data(), got})) {
         return Next::ended;
       }
+      if (drained()) return Next::wait;
     }
     return Next::again;
   }

@@ -37,6 +37,7 @@ class Dialled : public std::enable_shared_from_this<Dialled> {
   void settled() { deadline_->cancel(); }                 // what the handshake deadline was for is done
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] tls::Io read(char* to, std::size_t room, std::size_t& got) { return channel_->read(to, room, got); }
+  [[nodiscard]] bool drained() const { return !channel_ || channel_->drained(); }
   [[nodiscard]] const Error& channel_error() const { return channel_->error(); }
   [[nodiscard]] Loop& loop() { return loop_; }
   [[nodiscard]] const FeedEndpoint& endpoint() const { return endpoint_; }

@@ -104,7 +104,7 @@ class Changes final : public ChangesStream {
       last_token_ = now.mono_us;
     }
     if (ended_) {
-      out += fmt::format("{{\"error\":{{\"code\":\"{}\",\"what\":", ended_->code);
+      out += fmt::format("{{\"error\":{{\"code\":\"{}\",\"text\":", ended_->code);
       (void)append_json_text(out, ended_->what);
       out += "}}\n";
     }

@@ -320,7 +320,7 @@ class Reader final : public ReaderSession {
   }
   void handle(Pong& m) { sink_.on_event(m); }
   void handle(ErrorMessage& m) {
-    end(m.code, m.text);
+    end(is_code(m.code) ? m.code : "feed_refused", printable(m.text, 512));
     sink_.on_event(m);
   }
   void handle(GoAway& m) { sink_.on_event(m); }

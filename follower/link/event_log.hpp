@@ -16,9 +16,11 @@ class EventLog {
  public:
   static constexpr int burst = 20;
   static constexpr MonoMicros interval_us = 10'000'000;
+  static constexpr std::size_t events_max = 512;
 
   // Empty: withheld.
   [[nodiscard]] std::optional<LogLine> line(LogLine::Level level, std::string_view event, std::string text, MonoMicros now) {
+    if (sites_.size() >= events_max) sites_.clear();  // a peer's codes are not ours to choose
     auto [at, fresh] = sites_.try_emplace(std::string(event));
     Site& site = at->second;
     if (fresh || now - site.window >= interval_us) {
