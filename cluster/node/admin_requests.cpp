@@ -169,6 +169,7 @@ protocol::StatusAnswer status_of(NodeShared& node, WallMicros now) {
   answer.log_bytes = memory.log;
   answer.log_budget = memory.log_budget;
   answer.log_pinned = memory.log_pinned;
+  answer.log_reach_us = now > memory.log_complete_since_us ? now - memory.log_complete_since_us : 0;
   answer.generation = node.generation;
   answer.links = static_cast<std::uint32_t>(links->links.size());
   answer.pins = static_cast<std::uint32_t>(node.store.pins(now).size());

@@ -83,7 +83,7 @@ struct ApplyBatch {
   SegmentId source_segment;
   SegmentId target_segment;
   // How many segments the source has: the owner clips ranges without a `from` or a `to` to the slots that this source
-  // segment and the target segment share. 0: as many as the target, or as OpenLink said.
+  // segment and the target segment share. 0: as many as the target.
   std::uint32_t source_segments = 0;
   FollowerTerm follower_term;
   SiteEpoch site_epoch;

@@ -115,7 +115,7 @@ bool Applier::admit() {
 
   // Which of our slots are the source segment's.
   // Where the source has no more segments than we, ours lies in one of its whole and nothing is clipped.
-  const std::uint32_t theirs = batch_.source_segments != 0 ? batch_.source_segments : link_->source_segments;
+  const std::uint32_t theirs = batch_.source_segments;
   if (theirs != 0 && (!valid_segment_count(theirs) || batch_.source_segment.value() >= theirs)) {
     return refuse(Status::invalid_argument, fmt::format("segment {} of a source with {} segments", batch_.source_segment.value(), theirs));
   }

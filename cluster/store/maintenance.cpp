@@ -129,6 +129,9 @@ StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pi
   s.reclaim_tombstones(*chunk);
   trimmed_records_.fetch_add(chunk->count(), std::memory_order_relaxed);
   chunk = s.log.drop_oldest();
+  const WallMicros until = chunk->last_commit_us.load(std::memory_order_relaxed);
+  for (WallMicros was = trimmed_until_us_.load(); was < until && !trimmed_until_us_.compare_exchange_weak(was, until);) {
+  }
   return Trim::gone;
 }
 

@@ -15,11 +15,12 @@ std::uint64_t mix(std::uint64_t x) {
 }
 
 Segment::Segment(const Setup& setup, LogShare& log_share)
-    : id(setup.id), first(first_slot(setup.id, setup.segments)), slots(slots_per_segment(setup.segments)),
+    : tables_(new SlotTable[slots_per_segment(setup.segments)]), id(setup.id), first(first_slot(setup.id, setup.segments)),
+      slots(slots_per_segment(setup.segments)), newest_timestamp_us(setup.now), generation(setup.generation),
       log(setup.chunk_bytes_max, log_share), wheel(setup.now),
       lineage(Root{setup.history, setup.generation, setup.now, setup.cause},
               {LineageEntry{setup.generation, setup.generation_id, Revision{1}, setup.now}}),
-      generation(setup.generation), newest_timestamp_us(setup.now), tables_(new SlotTable[slots]), seed_(setup.seed) {
+      seed_(setup.seed) {
   const std::string record =
       make_generation_record(Revision{1}, setup.now, generation, setup.generation_id, setup.history, setup.cause);
   log.append(record, nullptr, LogNote{0, first, log_flag_generation}, generation, Revision{1}, setup.now);
@@ -73,8 +74,6 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
   if (!is_live) flags |= log_flag_tombstone;
   const char* logged = log.append({data, size}, change.block.shared(), LogNote{key_prefix_of(change.place.key), change.place.slot, flags},
                                   generation, position.revision, now);
-  ++counters.log_appended_records;
-  counters.log_appended_bytes += size;
 
   if (is_live) {
     const std::size_t entry_size = size - 1 - (change.origin ? trailer_foreign : trailer_own);

@@ -66,11 +66,28 @@ class alignas(64) Segment {
   Segment(const Setup& setup, LogShare& log_share);
   ~Segment();
 
+  // Laid out by cache lines: threads of different cores take turns on a segment, and every line that the last one wrote has to be
+  // fetched from its core. First what every operation needs, then what a commit changes, then the rest.
+  mutable std::mutex lock;
+
+ private:
+  std::unique_ptr<SlotTable[]> tables_;
+  std::atomic<std::uint64_t> tags_{0};
+
+ public:
   const SegmentId id;
   const Slot first;            // slot
   const std::uint32_t slots;   // how many
 
-  mutable std::mutex lock;
+  alignas(64) WallMicros newest_timestamp_us = 0;
+  std::uint64_t live = 0, live_bytes = 0, tombstones = 0;
+  std::uint64_t record_bytes = 0;           // footprints of the live records
+  std::int64_t table_bytes = 0;
+  std::int64_t unreported_bytes = 0;        // of both, not yet in the store's estimate
+  Generation generation;
+
+  StoreCounters counters;                   // this segment's
+  SegmentLog log;
 
   // Without the lock: a fresh tag. Deterministic for one order of calls.
   [[nodiscard]] std::uint32_t next_tag();
@@ -89,24 +106,13 @@ class alignas(64) Segment {
   [[nodiscard]] Position head() const { return {generation, log.head()}; }
   [[nodiscard]] WallMicros commit_time(WallMicros now) const { return now > newest_timestamp_us ? now : newest_timestamp_us; }
 
-  SegmentLog log;
   ExpiryWheel wheel;
   Lineage lineage;
-  Generation generation;
-  WallMicros newest_timestamp_us = 0;
   std::map<MarkKey, MarkState> marks;
   std::vector<const WalkClaim*> walks;
 
-  std::uint64_t live = 0, live_bytes = 0, tombstones = 0;
-  std::uint64_t record_bytes = 0;           // footprints of the live records
-  std::int64_t table_bytes = 0;
-  std::int64_t unreported_bytes = 0;        // of both, not yet in the store's estimate
-  StoreCounters counters;                   // this segment's
-
  private:
-  std::unique_ptr<SlotTable[]> tables_;
   const std::uint64_t seed_;
-  std::atomic<std::uint64_t> tags_{0};
 };
 
 [[nodiscard]] std::uint64_t mix(std::uint64_t x);  // splitmix64's finaliser

@@ -24,19 +24,20 @@ class LogChunk {
     if (shared != nullptr) shared->drop();
   }
 
-  Generation generation;
-  Revision first;
-  std::uint64_t bytes_before = 0;             // log bytes of the segment before this chunk
-  std::uint32_t bytes_capacity = 0;
-  std::uint32_t index_capacity = 0;
+  // What an append and the readers at the head touch comes first: one cache line.
   std::uint32_t used = 0;                     // appender only
-  std::uint32_t tombstones = 0;               // appender only: a chunk without any is dropped without being read
-  std::size_t footprint_bytes = 0;
   std::atomic<std::uint32_t> published{0};    // records
   std::atomic<WallMicros> last_commit_us{0};  // by the clock handed in, not by the records
   char* bytes = nullptr;
   LogIndex* index = nullptr;
+  std::uint32_t bytes_capacity = 0;
+  std::uint32_t index_capacity = 0;
+  std::uint64_t bytes_before = 0;             // log bytes of the segment before this chunk
   SharedBuffer* shared = nullptr;             // a record over 16 KiB, alone
+  Generation generation;
+  std::uint32_t tombstones = 0;               // appender only: a chunk without any is dropped without being read
+  Revision first;
+  std::size_t footprint_bytes = 0;
 
   [[nodiscard]] std::uint32_t count() const { return published.load(std::memory_order_acquire); }
   [[nodiscard]] Revision last() const { return Revision{first.value() + count() - 1}; }
@@ -105,14 +106,14 @@ class SegmentLog {
   LogChunk& chunk_for(std::size_t record_bytes, SharedBuffer* shared, Generation generation, Revision revision);
   [[nodiscard]] std::shared_ptr<LogChunk> make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared);
 
+  alignas(64) LogChunk* current_ = nullptr;     // one cache line: what every append touches
+  std::atomic<std::uint64_t> head_{0};
+  std::atomic<std::uint64_t> bytes_total_{0};
+  std::atomic<std::uint64_t> floor_{1};
   const std::size_t chunk_bytes_max_;
   LogShare& share_;
   std::size_t next_chunk_bytes_ = 4096;
   std::uint32_t average_record_ = 128;          // of the chunk before, for the size of the index
-  LogChunk* current_ = nullptr;
-  std::atomic<std::uint64_t> head_{0};
-  std::atomic<std::uint64_t> floor_{1};
-  std::atomic<std::uint64_t> bytes_total_{0};
   mutable std::mutex chunks_lock_;              // held for a few instructions: the list, never the records
   std::deque<std::shared_ptr<LogChunk>> chunks_;
 };

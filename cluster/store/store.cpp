@@ -57,6 +57,7 @@ StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
     segments_.push_back(std::make_unique<Segment>(setup, log_share_));
   }
   random_.store(random);
+  trimmed_until_us_.store(start.now_us);
 }
 
 StoreImpl::~StoreImpl() {
@@ -70,10 +71,6 @@ Segment& StoreImpl::segment(SegmentId id) const {
 }
 
 Status StoreImpl::open_link(const LinkRegistration& link, std::string& reason) {
-  if (link.source_segments != 0 && !valid_segment_count(link.source_segments)) {
-    reason = "a number of segments is a power of two from 1 to 16384";
-    return Status::invalid_argument;
-  }
   const auto opened = links_.open(link, reason);
   if (opened.status != Status::ok) return opened.status;
   for (const auto& s : segments_) {
@@ -139,8 +136,8 @@ StoreCounters StoreImpl::counters() const {
     sum.expired += c.expired;
     sum.evicted += c.evicted;
     sum.applied += c.applied;
-    sum.log_appended_records += c.log_appended_records;
-    sum.log_appended_bytes += c.log_appended_bytes;
+    sum.log_appended_records += s->log.head().value();
+    sum.log_appended_bytes += s->log.bytes_total();
     sum.expiry_backlog += c.expiry_backlog;
   }
   sum.log_trimmed_records = trimmed_records_.load(std::memory_order_relaxed);
@@ -159,6 +156,7 @@ StoreMemory StoreImpl::memory() const {
   out.log_budget = options_.log_budget_bytes;
   out.log_pinned = out.log > out.log_budget ? out.log - out.log_budget : 0;
   out.ceiling = options_.memory_max_bytes;
+  out.log_complete_since_us = trimmed_until_us_.load(std::memory_order_relaxed);
   return out;
 }
 

@@ -160,6 +160,7 @@ struct StoreCounters {
 };
 struct StoreMemory {
   std::uint64_t records = 0, tables = 0, log = 0, log_budget = 0, log_pinned = 0, ceiling = 0;
+  WallMicros log_complete_since_us = 0;      // what was committed later than this is in the log of every segment
 };
 
 // What a link of this target is (written by OpenLink; the register itself lives in the coordinator).
@@ -169,9 +170,6 @@ struct LinkRegistration {
   Scope scope;
   SiteEpoch site_epoch;
   FollowerTerm follower_term;
-  // How many segments the source has (a power of two), so that a range's open ends are the source segment's own ends where
-  // several source segments lie in one of ours. 0: as many as here.
-  std::uint32_t source_segments = 0;
 };
 struct MarkRow { MarkKey key; SegmentId target_segment; Mark mark; };
 

@@ -100,6 +100,7 @@ class StoreImpl final : public Store {
   std::atomic<std::int64_t> used_{0};          // estimate: each segment reports in lumps
   std::atomic<std::uint64_t> random_{0};
   std::atomic<std::uint64_t> trimmed_records_{0};
+  std::atomic<WallMicros> trimmed_until_us_{0};  // the newest commit that was dropped; begins with the store's own start
   std::shared_ptr<ClosedTime> closed_time_ = std::make_shared<ClosedTime>();
   std::shared_ptr<DirtyMaps> dirty_;
   Pins pins_;

@@ -40,7 +40,7 @@ class Linked {
 
   Status open_link(std::string* why = nullptr) {
     std::string reason;
-    LinkRegistration r{"l", a.options().cluster, scope, epoch, term, a.options().segments};
+    LinkRegistration r{"l", a.options().cluster, scope, epoch, term};
     const Status status = b.open_link(r, reason);
     if (why != nullptr) *why = reason;
     return status;
@@ -51,6 +51,7 @@ class Linked {
     out.b.history = a.lineage(source).root().history;
     out.b.scope = scope.id();
     out.b.source_segment = source;
+    out.b.source_segments = a.options().segments;
     out.b.target_segment = target;
     out.b.follower_term = term;
     out.b.site_epoch = epoch;
