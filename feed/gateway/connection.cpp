@@ -143,6 +143,10 @@ void Connection::read_stream() {
     turn += got;
     if (blocked_) blocked_read_ += got;
     if (auto r = stream_->on_bytes({scratch.data(), got}, now); !r) return stream_over({r.error().code, r.error().what, true});
+    if (phase_ == Phase::streaming && channel_->drained()) {
+      host_.wants_turn(*this);
+      return arm_read();
+    }
   }
   host_.wants_turn(*this);
   host_.read_again(*this);

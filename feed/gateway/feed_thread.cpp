@@ -27,7 +27,8 @@ FeedThread::FeedThread(SharedState& shared)
     : shared_(shared),
       loop_(Loop::create()),
       ticker_(loop_->timer()),
-      dirty_(shared.store.dirty_map([this] { loop_->post([] {}); })),
+      waker_(loop_->waker()),
+      dirty_(shared.store.dirty_map([this] { waker_->wake(); })),
       tick_interval_(std::clamp<MonoMicros>(shared.options.session.fresh_interval_us / 2, 5'000, 100'000)) {
   read_clocks();
   schedule_tick();
@@ -38,11 +39,18 @@ FeedThread::~FeedThread() {
   stop(std::chrono::milliseconds(0));
   join();
   dirty_.reset();
+  waker_.reset();
   connections_.clear();
   ticker_.reset();
 }
 
+Now FeedThread::now() {
+  if (slept_) read_clocks();  // the handler that has ended the sleep
+  return now_;
+}
+
 void FeedThread::read_clocks() {
+  slept_ = false;
   using namespace std::chrono;
   now_.mono_us = duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count();
   now_.wall_us = static_cast<WallMicros>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
@@ -51,14 +59,18 @@ void FeedThread::read_clocks() {
 // ---- the thread ---------------------------------------------------------------------------------------------------
 
 void FeedThread::run() {
-  while (!done_) {
+  for (;;) {
     read_clocks();
-    loop_->poll();
-    read_clocks();
-    if (serve()) continue;
+    const bool more = serve();
+    if (done_) return;
+    if (more) {
+      loop_->poll();
+      continue;
+    }
     // 1. we say that we sleep; 2. a commit sets its bit, sees that, and wakes us; or 2. it had set its bit before 1,
-    // and we do not sleep.
-    if (!dirty_->prepare_sleep()) continue;
+    // and we do not sleep. With nobody to tell it to, no commit pays for a wake-up.
+    if (!streams_.empty() && !dirty_->prepare_sleep()) continue;
+    slept_ = true;
     loop_->run_one();
     dirty_->awake();
   }
@@ -239,11 +251,11 @@ std::vector<SessionInfo> FeedThread::sessions() {
 void FeedThread::stop(std::chrono::milliseconds grace) {
   loop_->post([this, grace] {
     if (stopping_) {
-      stop_at_us_ = std::min<MonoMicros>(stop_at_us_, now_.mono_us + std::chrono::microseconds(grace).count());
+      stop_at_us_ = std::min<MonoMicros>(stop_at_us_, now().mono_us + std::chrono::microseconds(grace).count());
       return;
     }
     stopping_ = true;
-    stop_at_us_ = now_.mono_us + std::chrono::microseconds(grace).count();
+    stop_at_us_ = now().mono_us + std::chrono::microseconds(grace).count();
     for (const auto& [c, owned] : connections_) c->end(EndReason::shutting_down, "this gateway is being stopped");
   });
 }

@@ -42,7 +42,7 @@ class FeedThread final : public ConnectionHost {
 
   // ---- the thread
   SharedState& shared() override { return shared_; }
-  Now now() override { return now_; }
+  Now now() override;
   void wants_turn(Connection& c) override;
   void read_again(Connection& c) override;
   std::string& buffer() override { return buffer_; }
@@ -61,6 +61,7 @@ class FeedThread final : public ConnectionHost {
   SharedState& shared_;
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<Timer> ticker_;
+  std::unique_ptr<Waker> waker_;
   std::unique_ptr<store::DirtyMap> dirty_;
   const std::chrono::microseconds tick_interval_;
   Now now_;
@@ -73,6 +74,7 @@ class FeedThread final : public ConnectionHost {
   std::vector<SegmentId> dirty_segments_;
   std::atomic<std::size_t> count_{0};
   bool changed_ = false, stopping_ = false, done_ = false;
+  bool slept_ = false;                                    // now_ is from before a sleep
   MonoMicros stop_at_us_ = 0;
 
   mutable std::mutex totals_mutex_;

@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <charconv>
@@ -46,6 +49,28 @@ class AsioTimer final : public Timer {
  private:
   asio::steady_timer timer_;
   std::uint64_t shot_ = 0;
+  Alive alive_ = std::make_shared<bool>(true);
+};
+
+class AsioWaker final : public Waker {
+ public:
+  explicit AsioWaker(asio::io_context& io) : event_(io, ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { next(); }
+  ~AsioWaker() override { *alive_ = false; }
+  void wake() override {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto ignored = ::write(event_.native_handle(), &one, sizeof one);
+  }
+
+ private:
+  void next() {
+    event_.async_wait(asio::posix::stream_descriptor::wait_read, [this, alive = alive_](error_code e) {
+      if (!*alive || e) return;
+      std::uint64_t times = 0;
+      [[maybe_unused]] const auto ignored = ::read(event_.native_handle(), &times, sizeof times);
+      next();
+    });
+  }
+  asio::posix::stream_descriptor event_;
   Alive alive_ = std::make_shared<bool>(true);
 };
 
@@ -220,6 +245,7 @@ class AsioLoop final : public Loop {
   void run_one() override { io_.run_one(); }
 
   std::unique_ptr<Timer> timer() override { return std::make_unique<AsioTimer>(io_); }
+  std::unique_ptr<Waker> waker() override { return std::make_unique<AsioWaker>(io_); }
 
   std::unique_ptr<Socket> adopt(int raw, std::string peer, int notsent_low_bytes) override {
     tcp::socket socket(io_);

@@ -41,6 +41,14 @@ class Listener {
   virtual void accept(std::function<void(int, std::string)> then, std::function<void(const std::string&)> paused) = 0;
 };
 
+// What another thread wakes a loop with when it has nothing to hand over: run_one() returns soon after wake(). Cheaper than an
+// empty task: no lock is shared with the loop's thread, which would run into it just when it wakes.
+class Waker {
+ public:
+  virtual ~Waker() = default;                              // the loop's thread; no wake() is under way any more
+  virtual void wake() = 0;                                 // any thread
+};
+
 class Loop {
  public:
   [[nodiscard]] static std::unique_ptr<Loop> create();
@@ -53,6 +61,7 @@ class Loop {
   virtual void run_one() = 0;                              // blocks for one handler
 
   [[nodiscard]] virtual std::unique_ptr<Timer> timer() = 0;
+  [[nodiscard]] virtual std::unique_ptr<Waker> waker() = 0;
   // Takes over a connected socket: non-blocking, TCP_NODELAY, `notsent_low_bytes` as TCP_NOTSENT_LOWAT (0: untouched).
   [[nodiscard]] virtual std::unique_ptr<Socket> adopt(int socket, std::string peer_address, int notsent_low_bytes) = 0;
   // `address` "127.0.0.1:7871", "[::1]:7871", port 0: any. Errors: listen_address_invalid, listen_failed.
