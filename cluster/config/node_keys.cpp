@@ -48,7 +48,7 @@ std::vector<KeyRow> rows() {
                             "What a node does that had data before and starts with none: `serve` answers, `hold` answers Unavailable until it is refilled or told `zaris node accept-empty`.",
                             [](N& c, const Value& v) { c.node.on_empty_start = v.text == "hold" ? OnEmptyStart::hold : OnEmptyStart::serve; }),
                      {"serve", "hold"}));
-  r.push_back(bounded(row<N>("node.threads", Kind::integer, "0", "Threads that serve clients; 0: one per core that this process may use.",
+  r.push_back(bounded(row<N>("node.threads", Kind::integer, "0", "Threads that serve clients; 0: three quarters of the cores that this process may use (the feed has its own threads).",
                              [](N& c, const Value& v) { c.node.threads = static_cast<std::uint32_t>(v.number); }), 0, 256));
 
   const auto tls = [&](const std::string& key, std::string TlsFiles::* member, const std::string& doc) {

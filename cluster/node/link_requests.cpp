@@ -18,7 +18,7 @@ Status status_of(const Error& error) {
   if (error.code == "source_changed") return Status::source_changed;
   if (error.code == "term_superseded") return Status::term_superseded;
   if (error.code == "epoch_superseded") return Status::epoch_superseded;
-  if (error.code == "link_name_invalid") return Status::invalid_argument;
+  if (error.code == "link_name_invalid" || error.code == "scope_invalid") return Status::invalid_argument;
   return Status::unavailable;
 }
 
@@ -70,7 +70,7 @@ Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
 
   // Marks of another source or another scope stand for nothing any more.
   if (opened->source_replaced || opened->replaced_scope) node_.store.close_link(opening.link);
-  const store::LinkRegistration registration{opening.link, opening.source_cluster, *scope, opened->entry.site_epoch, opened->entry.follower_term, {}};
+  const store::LinkRegistration registration{opening.link, opening.source_cluster, *scope, opened->entry.site_epoch, opened->entry.follower_term};
   std::string reason;
   if (const Status status = node_.store.open_link(registration, reason); status != Status::ok) return refuse(frame, out, status, reason);
 

@@ -25,6 +25,9 @@ struct MemoryAvailable {
 
 // Threads for `node.threads: 0`: cores that the scheduler and the cgroup's cpu.max let this process have, at least 1.
 [[nodiscard]] std::uint32_t available_cores();
+// Threads that serve clients on so many cores: three quarters. The feed's threads and the kernel's network work need the rest; more
+// threads than that take turns with them, each with fewer requests per round.
+[[nodiscard]] constexpr std::uint32_t client_threads(std::uint32_t cores) { return cores - (cores + 3) / 4 > 0 ? cores - (cores + 3) / 4 : 1; }
 
 // Parts that tests look at: cgroup v2 files as text. Empty text or "max": no limit.
 [[nodiscard]] std::uint64_t parse_memory_max(const std::string& text);  // 0: none
