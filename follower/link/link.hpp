@@ -171,6 +171,9 @@ class Link {
   virtual Result<void> accept_target(MonoMicros now) = 0;    // held(target_changed): the cursors of the old target go
   virtual Result<void> accept_removal(MonoMicros now) = 0;   // held(large_removal): this once
 
+  // A word has been said and is not on the disk yet: it does not count yet.
+  [[nodiscard]] virtual bool words_pending() const = 0;
+
   // SIGTERM: no more grants; finish what is in flight; persist; acknowledge. `stopped` turns true when all is done.
   virtual void stop(MonoMicros now) = 0;
   [[nodiscard]] virtual bool stopped() const = 0;

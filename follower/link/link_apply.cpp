@@ -137,6 +137,7 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
 void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
   const Lane& lane = lanes_[index];
   ++counted_.mark_gaps;
+  segments_[lane_segment_[index]].marks_doubted = true;
   const auto low_of = [](const std::optional<Mark>& mark) { return mark && mark->low ? to_string(mark->low->at) : std::string("nothing"); };
   const auto& held = lane.mark();
   const bool back = held && (!answer.mark || (held->low && (!answer.mark->low || answer.mark->low->at < held->low->at)));
@@ -195,7 +196,6 @@ void LinkCore::on_conflicts_kept(std::uint64_t id, Result<void> answer, MonoMicr
   kept_keys_.erase(id);
   if (stage_ != Stage::active) return;
   if (!answer) return stop_segment(segments_[lane_segment_[index]], answer.error().code, answer.error().what);
-  counted_.conflicts += keys.size();
   lanes_[index].keep_and_retry(keys);
   any_retry_ = true;
   pump(index);
@@ -245,7 +245,7 @@ void LinkCore::settle_lane(std::size_t index) {
   const bool streamed = segment.in_stream;
   refresh_durable(segment);
   segment.heard = true;
-  if (before != segment.durable || streamed != segment.in_stream) {
+  if (!segment.marks_doubted && (before != segment.durable || streamed != segment.in_stream)) {
     note_dirty(segment);
     std::optional<Position> low;
     if (segment.durable) low = segment.durable->at;

@@ -98,6 +98,8 @@ struct SegmentState {
   // The cursor: as persisted (or being persisted).
   std::optional<cursor::CursorRow> cursor;
   bool dirty = false;
+  bool marks_doubted = false;              // the target holds something else than it had answered: nothing is claimed until
+                                           // its marks have been read again
   std::uint64_t records_applied = 0, bytes_applied = 0, bootstraps = 0;
   WallMicros source_time_us = 0;
 
@@ -129,6 +131,7 @@ class LinkCore final : public Link {
   Result<void> accept_source(MonoMicros now) override;
   Result<void> accept_target(MonoMicros now) override;
   Result<void> accept_removal(MonoMicros now) override;
+  bool words_pending() const override { return !words_.empty() || (committing_ && !committing_->words.empty()); }
   void stop(MonoMicros now) override;
   bool stopped() const override { return stage_ == Stage::stopped; }
   LinkStatus status(MonoMicros now, bool with_segments) const override;

@@ -51,7 +51,7 @@ void LinkCore::maybe_commit(bool now_please) {
   words_.clear();
   if (any_dirty_) {
     for (auto& segment : segments_) {
-      if (!segment.dirty) continue;
+      if (!segment.dirty || segment.marks_doubted) continue;
       segment.dirty = false;
       cursor::CursorRow row;
       row.history = segment.root.history;

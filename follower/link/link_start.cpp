@@ -1,5 +1,6 @@
 // From nothing to running: identities first, data after. OpenLink → ReadMarks → Welcome → histories → cursors → marks.
 #include <algorithm>
+#include <utility>
 
 #include "cluster/base/assert.hpp"
 #include "cluster/placement/slot.hpp"
@@ -158,18 +159,31 @@ void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros
 
 // Known before the source is: what the target lost is not in it any more, however long the source stays away.
 void LinkCore::note_losses(const MarksAnswer& answer) {
-  for (auto& segment : segments_) {
+  struct Seen {
     std::optional<Position> low;
     bool in_stream = true;
     std::size_t marks = 0;
-    for (const auto& [target, row] : answer.marks) {
-      if (row.first.source_segment != segment.id) continue;
-      ++marks;
-      in_stream &= row.second.phase == Phase::stream;
-      if (row.second.low && (!low || row.second.low->at < *low)) low = row.second.low->at;
+  };
+  std::vector<Seen> seen(segments_.size());
+  for (const auto& [target, row] : answer.marks) {
+    SegmentState* segment = find_segment(row.first.source_segment);
+    if (segment == nullptr) continue;
+    Seen& here = seen[static_cast<std::size_t>(segment - segments_.data())];
+    ++here.marks;
+    here.in_stream &= row.second.phase == Phase::stream;
+    if (row.second.low && (!here.low || row.second.low->at < *here.low)) here.low = row.second.low->at;
+    for (const Lane& lane : lanes_of(*segment)) {
+      if (lane.target() != target || !lane.mark() || !lane.mark()->low) continue;
+      segment->marks_doubted |= !row.second.low || row.second.low->at < lane.mark()->low->at;
     }
-    if (marks < segment.lane_count) segment.echoes.went_back(std::nullopt);  // a part of it is gone, mark and all
-    found_back(segment, low, in_stream);
+  }
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    SegmentState& segment = segments_[i];
+    if (seen[i].marks < segment.lane_count) {  // a part of it is gone, mark and all
+      segment.echoes.went_back(std::nullopt);
+      segment.marks_doubted = true;
+    }
+    found_back(segment, seen[i].low, seen[i].in_stream);
   }
 }
 
@@ -182,7 +196,7 @@ void LinkCore::found_back(SegmentState& segment, const std::optional<Position>& 
   const bool unfinished = segment.durable && segment.in_stream && !in_stream;
   if (!back && !unfinished) return;
   segment.echoes.went_back(in_stream ? low : std::nullopt);
-  if (back) segment.dirty = false;
+  if (back) segment.marks_doubted = true;
 }
 
 void LinkCore::connect_feeds() {
@@ -323,6 +337,7 @@ void LinkCore::take_marks() {
     }
   }
   for (auto& segment : segments_) {
+    if (std::exchange(segment.marks_doubted, false)) segment.dirty = false;  // the comparison with the marks decides what to persist
     const auto before = segment.durable;
     refresh_durable(segment);
     std::optional<Position> low;
@@ -465,140 +480,6 @@ void LinkCore::clear_hold() {
   if (!hold_) return;
   log(LogLine::Level::info, "link_released", "no longer held: " + hold_->code);
   hold_.reset();
-}
-
-// ---- an operator's words -------------------------------------------------------------------------------------------------
-
-void LinkCore::say(Word word) {
-  words_.push_back(word);
-  row_dirty_ = true;
-  maybe_commit(true);
-}
-
-Result<void> LinkCore::pause(std::string reason, MonoMicros now) {
-  now_ = now;
-  if (stage_ == Stage::stopping || stage_ == Stage::stopped) return failure("link_stopping", "the follower is going away");
-  row_.paused = true;
-  row_.paused_reason = std::move(reason);
-  log(LogLine::Level::info, "link_pause", "pause asked for: " + row_.paused_reason);
-  say(Word::pause);
-  return {};
-}
-
-Result<void> LinkCore::resume(MonoMicros now) {
-  now_ = now;
-  if (stage_ == Stage::stopping || stage_ == Stage::stopped) return failure("link_stopping", "the follower is going away");
-  if (!row_.paused && !paused_) return failure("link_not_paused", "link " + config_.name + " is not paused");
-  row_.paused = false;
-  row_.paused_reason.clear();
-  log(LogLine::Level::info, "link_resume", "resume asked for");
-  say(Word::resume);
-  return {};
-}
-
-// Positions of clusters that an operator has left behind.
-void LinkCore::forget_cursors() {
-  for (const auto& [segment, cursor] : loaded_) {
-    if (segment.value() >= segments_.size()) removed_.push_back(cursor_key(segment));
-  }
-  loaded_.clear();
-  for (auto& segment : segments_) {
-    if (segment.cursor) removed_.push_back(cursor_key(segment.id));
-    segment.cursor.reset();
-    segment.dirty = false;
-    segment.echoes.went_back(std::nullopt);
-  }
-}
-
-// The roots that the source showed last are taken for the history to follow.
-void LinkCore::accept_roots() {
-  if (welcome_->cluster != source()) {
-    forget_cursors();
-    row_.source_cluster = welcome_->cluster;
-  }
-  row_.accepted = {welcome_->cluster, welcome_->roots.empty() ? HistoryId{} : welcome_->roots.front().history};
-  row_.accepted_histories.clear();
-  for (const auto& root : welcome_->roots) row_.accepted_histories.push_back(root.history);
-}
-
-Result<void> LinkCore::accept_source(MonoMicros now) {
-  now_ = now;
-  const bool fits = hold_ && (hold_->code == "source_reset" || hold_->code == "wrong_cluster" || hold_->code == "ahead_of_source" ||
-                              hold_->code == "source_changed");
-  if (!fits) return failure("nothing_to_accept", "link " + config_.name + " is not held because of its source", "zaris link show " + config_.name);
-  if (hold_->code == "ahead_of_source") {
-    accept_ahead_ = true;
-  } else {
-    if (!welcome_) return failure("source_unknown", "the source has not been reached yet", "try again when it can be reached");
-    if (config_.source_expected && welcome_->cluster != *config_.source_expected) {
-      return failure("wrong_cluster", fmt::format("the configuration names source cluster {}, cluster {} answers", hex16(config_.source_expected->value()),
-                                                  hex16(welcome_->cluster.value())),
-                     "change links[].source.cluster_id first");
-    }
-    accept_roots();
-  }
-  removal_held_ = false;
-  for (auto& segment : segments_) segment.held_removal = false;
-  log(LogLine::Level::warning, "accept_source", fmt::format("an operator accepted the source ({}): {}", hold_->code, hold_->text));
-  say(Word::accept_source);
-  return {};
-}
-
-Result<void> LinkCore::accept_target(MonoMicros now) {
-  now_ = now;
-  if (!hold_ || hold_->code != "target_changed" || !target_)
-    return failure("nothing_to_accept", "link " + config_.name + " is not held because of its target", "zaris link show " + config_.name);
-  log(LogLine::Level::warning, "accept_target", fmt::format("an operator accepted target cluster {} in place of {}", hex16(target_->cluster.value()),
-                                                            hex16(row_.target_cluster.value())));
-  forget_cursors();
-  row_.target_cluster = target_->cluster;
-  say(Word::accept_target);
-  return {};
-}
-
-Result<void> LinkCore::accept_removal(MonoMicros now) {
-  now_ = now;
-  if (!removal_held_) return failure("nothing_to_accept", "link " + config_.name + " is not held because of a large removal", "zaris link show " + config_.name);
-  log(LogLine::Level::warning, "accept_removal", "an operator accepted the large removal, this once");
-  removal_held_ = false;
-  for (auto& segment : segments_) {
-    if (!segment.held_removal) continue;
-    segment.held_removal = false;
-    segment.removal_accepted = true;
-    segment.retry_at = now;
-    any_parked_ = true;
-  }
-  return {};
-}
-
-// Persisted: now it counts.
-void LinkCore::carry_out(Word word) {
-  if (stage_ == Stage::stopping || stage_ == Stage::stopped) return;
-  switch (word) {
-    case Word::pause:
-      if (paused_ || !row_.paused) return;
-      paused_ = true;
-      again_later("paused", row_.paused_reason);
-      return;
-    case Word::resume:
-      if (!paused_ || row_.paused) return;
-      paused_ = false;
-      backoff_.reset();
-      begin_at_ = now_;
-      stage_ = Stage::waiting;
-      return;
-    case Word::accept_source:
-      for (auto& segment : segments_) segment.echoes.went_back(std::nullopt);
-      clear_hold();
-      again_later("source_accepted", "an operator accepted the source");
-      begin_at_ = now_;
-      return;
-    case Word::accept_target:
-      clear_hold();
-      again_later("target_accepted", "an operator accepted the target");
-      begin_at_ = now_;
-      return;
-  }
 }
 
 }  // namespace zaris::follower

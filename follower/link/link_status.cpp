@@ -47,7 +47,7 @@ std::string_view next_step(std::string_view code) {
       Row{"large_removal", "look at what the source has lost; then zaris link accept-removal"},
       Row{"ahead_of_source", "the source has lost acknowledged changes or is an old copy: bring the newer one back, or zaris link accept-source"},
       Row{"scope_mismatch", "another link of the target has an overlapping scope, or the certificate does not grant this one: change scope or grant"},
-      Row{"scope_holds_data", "the target holds keys of this scope that no link brought: start the link with adopt (--yes) to let the source replace them"},
+      Row{"scope_holds_data", "the target holds keys of this scope that no link brought: set links[].adopt_data: true to let the source replace them, or empty the scope"},
       Row{"scope_revoked", "the source no longer grants this scope to this certificate"},
       Row{"unauthorised", "check the follower's certificates against the access tables of source and target"},
       Row{"term_superseded", "another follower runs this link; stop one of them"},
@@ -122,7 +122,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     row.head = segment.head;
     row.floor = segment.floor;
     if (segment.cursor && segment.cursor->position.at != Position{}) row.cursor = segment.cursor->position.at;
-    if (phase == SegmentPhase::stopped) row.stopped_reason = segment.held_removal ? "large_removal: " + segment.why : segment.code + ": " + segment.why;
+    if (phase == SegmentPhase::stopped) row.stopped_reason = fmt::format("{}: {}", segment.held_removal ? "large_removal" : segment.code.empty() ? "retrying" : segment.code, segment.why);
     out.segments.push_back(std::move(row));
   }
   out.backlog_bytes += queue_bytes_;

@@ -141,6 +141,7 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
     bool differs = found[i] == nullptr || (before && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
     if (lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
     if (!differs) continue;
+    segments_[lane_segment_[i]].marks_doubted = true;
     found_back(segments_[lane_segment_[i]], low, found[i] != nullptr && found[i]->phase == Phase::stream);
     ++counted_.target_rollbacks;
     lost = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),

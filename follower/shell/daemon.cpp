@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "cluster/admin/admin_server.hpp"
+#include "cluster/admin/certificate_watch.hpp"
 #include "cluster/admin/service.hpp"
 #include "cluster/logging/event_log.hpp"
 #include "cluster/tls/context.hpp"
@@ -146,6 +147,7 @@ class Daemon {
       const auto signal = signals.wait(1000);
       if (signal == admin::Signal::terminate) break;
       if (signal == admin::Signal::reload) reload();
+      certificates_.poll(std::chrono::steady_clock::now());
       if (watchdog_us != 0 && std::chrono::steady_clock::now() - fed >= std::chrono::microseconds(watchdog_us) && beats_.load() != beats_seen) {
         beats_seen = beats_.load();
         admin::notify_watchdog();
@@ -163,13 +165,7 @@ class Daemon {
   }
 
   // New files of the same names: read again; what is bad keeps the old.
-  void reload_certificates() {
-    for (auto& [what, context] : contexts_) {
-      auto changed = context->reload();
-      if (!changed) logging::write(Level::error, "tls_reload_refused", changed.error().text(), {{"for", what}});
-      else if (*changed) logging::write(Level::info, "tls_reloaded", "new certificates are used for connections from now on", {{"for", what}});
-    }
-  }
+  void reload_certificates() { certificates_.reload(); }
 
  private:
   static bool refuse(const Error& error) {
@@ -215,7 +211,7 @@ class Daemon {
     if (url->tls) {
       auto context = client_context(entry.source.tls);
       if (!context) return tl::unexpected(context.error());
-      contexts_.emplace_back("link " + entry.name, *context);
+      certificates_.add("link " + entry.name, *context);
       o.source.tls = *context;
     }
     o.source.message_bytes_max = 32u << 20;
@@ -247,13 +243,25 @@ class Daemon {
     return admin::http_error(404, Error{"link_unknown", fmt::format("no link '{}' is configured here", printable(name)), "`zaris link list` names them"});
   }
 
+  // Says an operator's word and waits until it counts.
+  Result<void> say(std::function<Result<void>()> word, LinkRunner& link) const {
+    auto promise = std::make_shared<std::promise<Result<void>>>();
+    auto future = promise->get_future();
+    loop_->post([promise, word = std::move(word), &link] {
+      if (auto said = word(); !said) return promise->set_value(std::move(said));
+      link.when_persisted([promise](Result<void> persisted) { promise->set_value(std::move(persisted)); });
+    });
+    if (future.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return future.get();
+    return failure("timed_out", "the word has been said, and is not on the disk after 5 s; it counts once it is there", "look at the disk under cursor.path");
+  }
+
   using Verb = std::function<Result<void>(LinkRunner&, const admin::HttpRequest&)>;
   void add_verb(const std::string& verb, Verb act) {
     admin_.route("POST", "/v1/links/{name}/" + verb, [this, verb, act = std::move(act)](const admin::HttpRequest& request) {
       const std::string name = request.parameters.at("name");
       const auto at = links_.find(name);
       if (at == links_.end()) return unknown_link(name);
-      auto done = on_loop<Result<void>>([&act, &request, link = at->second.get()] { return act(*link, request); });
+      auto done = say([act, request, link = at->second.get()] { return act(*link, request); }, *at->second);
       logging::write(Level::info, "operator_verb", fmt::format("link {} {}: {}", name, verb, done ? "done" : done.error().text()), {{"audit", "1"}});
       if (!done) return admin::http_error(409, done.error());
       return admin::HttpAnswer{200, "application/json", on_loop<std::string>([link = at->second.get()] { return status_json(link->status(false)); })};
@@ -265,6 +273,7 @@ class Daemon {
     admin_.metrics().add([this](admin::MetricSink& sink) {
       for (const auto& status : statuses(false)) put_link(sink, status);
       store_->put(sink);
+      certificates_.put(sink);
     });
     admin_.live_check("loop", [this]() -> std::string {
       return std::chrono::steady_clock::now().time_since_epoch().count() - beat_at_.load() < 10'000'000'000 ? "" : "the loop has not moved for 10 s";
@@ -329,7 +338,7 @@ class Daemon {
   std::shared_ptr<client::Loop> client_loop_;
   std::unique_ptr<DiskThread> disk_;
   std::map<std::string, std::unique_ptr<LinkRunner>> links_;
-  std::vector<std::pair<std::string, std::shared_ptr<tls::Context>>> contexts_;
+  admin::CertificateWatch certificates_;
   admin::AdminServer admin_;
   std::unique_ptr<feed::Timer> beat_timer_;
   std::atomic<std::uint64_t> beats_{0};

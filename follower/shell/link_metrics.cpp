@@ -34,7 +34,7 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_mark_ahead_of_cursor_total", MetricType::counter, "link", "Cursors below the target's mark, corrected."},
     {"zaris_link_mark_gaps_total", MetricType::counter, "link", "Applies refused since the mark was not the one they named."},
     {"zaris_link_retries_total", MetricType::counter, "link", "Applies sent again after a retryable answer."},
-    {"zaris_link_reconnects_total", MetricType::counter, "link", "Times the feed was opened again."},
+    {"zaris_link_reconnects_total", MetricType::counter, "link", "Times the link was taken down to begin anew: failures, each look at a held link (every 5 s), pauses, accepted sources and targets."},
     {"zaris_link_bootstrap_progress_ratio", MetricType::gauge, "link", "Part of a running bootstrap already applied, 0 to 1; absent when none runs."},
     {"zaris_link_queue_bytes", MetricType::gauge, "link", "Received from the source and not yet acknowledged by the target."},
     {"zaris_link_apply_delay_seconds", MetricType::histogram, "link", "For each applied change: from its commit at the source (its clock) to its being durable at the target. Chunks of a bootstrap are not counted."},

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "cluster/logging/event_log.hpp"
 #include "feed/transport/segments.hpp"
@@ -54,6 +55,10 @@ class Runner final : public LinkRunner {
   Result<void> accept_source() override { return said(link_->accept_source(mono_now())); }
   Result<void> accept_target() override { return said(link_->accept_target(mono_now())); }
   Result<void> accept_removal() override { return said(link_->accept_removal(mono_now())); }
+  void when_persisted(std::function<void(Result<void>)> handler) override {
+    if (!link_->words_pending()) return handler({});
+    waiting_for_words_.push_back(std::move(handler));
+  }
 
  private:
   Result<void> said(Result<void> result) {
@@ -151,7 +156,12 @@ class Runner final : public LinkRunner {
 
   void act(PersistCursors& a) {
     on_disk<void>([this, commit = std::move(a.commit)] { return store_.commit(commit); },
-                  [this, id = a.id](Result<void> done) { link_->on_persisted(id, std::move(done), mono_now()); });
+                  [this, id = a.id](Result<void> done) {
+                    const Result<void> told = done;
+                    link_->on_persisted(id, std::move(done), mono_now());
+                    if (told && link_->words_pending()) return;
+                    for (const auto& handler : std::exchange(waiting_for_words_, {})) handler(told);
+                  });
   }
   void act(KeepConflicts& a) {
     on_disk<void>([this, records = std::move(a.records), at_us = wall_now()] { return keep(records, at_us); },
@@ -216,6 +226,7 @@ class Runner final : public LinkRunner {
   std::unique_ptr<feed::HttpStream> poll_;
   std::unique_ptr<conflict::ConflictLog> conflicts_;  // disk thread
   std::unique_ptr<feed::Timer> tick_;
+  std::vector<std::function<void(Result<void>)>> waiting_for_words_;
   MonoMicros moved_at_ = 0;
   bool performing_ = false, performing_soon_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -38,12 +38,15 @@ class LinkRunner {
   [[nodiscard]] virtual bool stopped() const = 0;
   [[nodiscard]] virtual LinkStatus status(bool with_segments) const = 0;
 
-  // An operator's words (Link's), performed at once.
+  // An operator's words (Link's). Said at once; a word counts once it is on the disk.
   [[nodiscard]] virtual Result<void> pause(std::string reason) = 0;
   [[nodiscard]] virtual Result<void> resume() = 0;
   [[nodiscard]] virtual Result<void> accept_source() = 0;
   [[nodiscard]] virtual Result<void> accept_target() = 0;
   [[nodiscard]] virtual Result<void> accept_removal() = 0;
+  // Calls back, perhaps at once, when every word said so far counts; with the cursor store's error if the disk refused them
+  // (they are tried again and count then). Not called any more once the runner is gone.
+  virtual void when_persisted(std::function<void(Result<void>)> handler) = 0;
 };
 
 }  // namespace zaris::follower

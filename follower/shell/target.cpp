@@ -6,6 +6,8 @@
 namespace zaris::follower {
 namespace {
 
+constexpr std::uint64_t enough_bytes = 128u << 10;  // in flight on a connection, before another one is taken
+
 // What an apply's views point into, as one thing to hold.
 struct Held {
   std::vector<std::shared_ptr<const std::string>> buffers;
@@ -15,26 +17,39 @@ struct Held {
 }  // namespace
 
 Target::Target(std::shared_ptr<client::Loop> loop, client::ClientOptions options, std::uint32_t workers)
-    : loop_(std::move(loop)), options_(std::move(options)), connections_(std::max(workers, 1u)) {}
+    : loop_(std::move(loop)), options_(std::move(options)), workers_(std::max(workers, 1u)) {}
 
 Target::~Target() {
   *alive_ = false;
-  for (auto& c : connections_) {
-    if (c) c->close();
+  for (auto& w : workers_) {
+    if (w.connection) w.connection->close();
   }
 }
 
+Target::Route& Target::route(SegmentId source) {
+  if (source.value() >= routes_.size()) routes_.resize(source.value() + 1u);
+  Route& route = routes_[source.value()];
+  if (route.in_flight == 0) {
+    const auto with_room = std::find_if(workers_.begin(), workers_.end(), [](const Worker& w) { return w.bytes < enough_bytes; });
+    const auto least = std::min_element(workers_.begin(), workers_.end(), [](const Worker& a, const Worker& b) { return a.bytes < b.bytes; });
+    route.worker = static_cast<std::size_t>((with_room != workers_.end() ? with_room : least) - workers_.begin());
+  }
+  return route;
+}
+
 client::TargetConnection& Target::connection(std::size_t worker) {
-  auto& c = connections_[worker];
+  auto& c = workers_[worker].connection;
   if (!c || c->down()) c = client::TargetConnection::open(loop_, options_, seed_++ % options_.seeds.size(), {});
   return *c;
 }
 
 void Target::open_link(const OpenLinkRequest& request, std::function<void(Result<TargetInfo>, Status)> handler) {
   // A new attempt begins on connections of its own: what an old one still carries belongs to a session that is over.
-  for (auto& c : connections_) {
-    if (c) c->close();
-    c.reset();
+  ++session_;
+  routes_.clear();
+  for (auto& w : workers_) {
+    if (w.connection) w.connection->close();
+    w = Worker{};
   }
   protocol::OpenLinkRequest open;
   open.link = request.link;
@@ -79,19 +94,30 @@ void Target::mark_checksum(const MarkChecksumRequest& request, std::function<voi
 }
 
 void Target::apply(ApplyRequest request, std::function<void(Result<ApplyAnswer>)> handler) {
-  const std::size_t worker = request.batch.source_segment.value() % connections_.size();
+  const SegmentId source = request.batch.source_segment;
+  Route& way = route(source);
   auto hold = std::make_shared<Held>();
   hold->buffers = std::move(request.hold);
   hold->link_name = std::move(request.link_name);
   // Not reopened here: a batch must not overtake what was lost with the connection before it.
-  if (connections_[worker] && connections_[worker]->down()) {
+  if (const auto& c = workers_[way.worker].connection; c && c->down()) {
     return loop_->post([alive = alive_, handler = std::move(handler)] {
       if (*alive) handler(failure("unreachable", "the connection to the target is gone"));
     });
   }
-  connection(worker).apply(request.batch, std::move(hold), [alive = alive_, handler = std::move(handler)](Result<ApplyAnswer> answer) {
-    if (*alive) handler(std::move(answer));
-  });
+  const std::uint64_t bytes = request.batch.records.size() + request.batch.table.size();
+  const std::size_t worker = way.worker;
+  ++way.in_flight;
+  workers_[worker].bytes += bytes;
+  connection(worker).apply(request.batch, std::move(hold),
+                           [this, alive = alive_, session = session_, source, worker, bytes, handler = std::move(handler)](Result<ApplyAnswer> answer) {
+                             if (!*alive) return;
+                             if (session == session_) {
+                               --routes_[source.value()].in_flight;
+                               workers_[worker].bytes -= bytes;
+                             }
+                             handler(std::move(answer));
+                           });
 }
 
 }  // namespace zaris::follower

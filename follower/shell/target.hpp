@@ -1,5 +1,6 @@
-// A link's connections to its target: as many as `apply.workers`, a source segment bound to one of them, so that its
-// batches stay in order. Retries nothing: what to do after a loss is the link's to decide, from marks. Loop thread only.
+// A link's connections to its target: as many as `apply.workers`. A source segment stays with one of them while it has batches in
+// flight, so that they stay in order; otherwise the first one with room is taken: with little to do all share one, whose batches and
+// answers then share system calls and wake-ups. Retries nothing: what to do after a loss is the link's to decide, from marks. Loop thread only.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -26,12 +27,23 @@ class Target {
   void apply(ApplyRequest request, std::function<void(Result<ApplyAnswer>)> handler);
 
  private:
+  struct Worker {
+    std::shared_ptr<client::TargetConnection> connection;
+    std::uint64_t bytes = 0;                             // in flight
+  };
+  struct Route {
+    std::size_t worker = 0;
+    std::uint32_t in_flight = 0;
+  };
   client::TargetConnection& connection(std::size_t worker);
+  Route& route(SegmentId source);
 
   std::shared_ptr<client::Loop> loop_;
   client::ClientOptions options_;
   std::size_t seed_ = 0;
-  std::vector<std::shared_ptr<client::TargetConnection>> connections_;
+  std::vector<Worker> workers_;
+  std::vector<Route> routes_;                              // by source segment
+  std::uint64_t session_ = 0;                              // counts open_link
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
