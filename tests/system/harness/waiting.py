@@ -28,3 +28,14 @@ def eventually(condition, what, seconds=30.0, every=0.02):
 def random_moment(rng, low, high):
     """Lets a random time pass: for choosing the instant of a fault, not for waiting on anything."""
     _never.wait(rng.uniform(low, high))
+
+
+def paced(interval, seconds):
+    """Yields at a fixed pace for so long, at once for the first time: for taking samples. One that takes longer than the interval puts
+    the next ones off; what was missed is not made up for."""
+    due = time.monotonic()
+    until = due + seconds
+    while time.monotonic() < until:
+        yield
+        due = max(due + interval, time.monotonic())
+        _never.wait(max(due - time.monotonic(), 0))

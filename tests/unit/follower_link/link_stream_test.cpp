@@ -93,6 +93,36 @@ TEST(LinkStream, MarkGapInMidStreamReadsTheMarksAnewAndGoesOnThere) {
   EXPECT_EQ(w.status().bootstraps_by_reason[0], 2u) << "no copy";
 }
 
+// Two target segments take one source segment. One is found to have lost its tail; the other's answers still come in.
+TEST(LinkStream, WhatTheTargetWasFoundToHaveLostIsNotPersistedOnTheStrengthOfOtherSegments) {
+  World w(1, 2);
+  w.establish();
+  w.run(2'000'000);
+  w.hold_applies = true;
+  w.write(0, 10, 20, {{15, 5}, {20, 9000}});
+  ASSERT_EQ(w.waiting.size(), 2u);
+  const ApplyRequest of_the_other = w.waiting.back();
+  ASSERT_EQ(of_the_other.batch.target_segment, w.id(1));
+  w.waiting.pop_back();
+  w.deliver_waiting();
+  w.write(0, 20, 30, {{30, 5}});
+  auto& mark = w.marks.at({w.id(0), w.id(0)});
+  mark.low = mark.high = w.at(0, 12);
+  mark.token = {Generation{400}, SessionId{1}, 3};
+  w.deliver_waiting();
+  EXPECT_EQ(w.status().mark_gaps, 1u);
+  w.answer(of_the_other);
+  w.settle();
+  w.target_up = false;
+  w.run(3'000'000);
+  for (const auto& [key, row] : w.cursors) EXPECT_LE(row.position.at, w.at(0, 12).at);
+  w.target_up = true;
+  w.hold_applies = false;
+  const auto asked = w.subscribed.size();
+  ASSERT_TRUE(w.until([&] { return w.subscribed.size() > asked; }));
+  EXPECT_EQ(w.subscribed[asked].low, w.at(0, 12));
+}
+
 TEST(LinkStream, TheTargetsTroublesAreRetriedForEverInOrder) {
   World w;
   w.establish();

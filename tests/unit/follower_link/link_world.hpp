@@ -248,6 +248,7 @@ struct World {
     marks[key] = m;
     a.mark = m;
     a.applied = row_count(b.table);
+    a.conflicts = b.may_lose.size();
     applied.push_back(r);
     return a;
   }
