@@ -12,10 +12,9 @@ struct Row {
   ExitCode exit;
 };
 
-constexpr std::array<Row, 39> rows{{
+constexpr std::array<Row, 36> rows{{
     {"not_found", exit_no},
     {"differ", exit_no},
-    {"not_ready", exit_no},
     {"code_unknown", exit_no},
     {"usage", exit_usage},
     {"url_invalid", exit_usage},
@@ -30,7 +29,6 @@ constexpr std::array<Row, 39> rows{{
     {"unreachable", exit_unreachable},
     {"protocol_malformed", exit_unreachable},
     {"tls_failed", exit_authentication},
-    {"unauthenticated", exit_authentication},
     {"unauthorized", exit_not_allowed},
     {"timed_out", exit_timed_out},
     {"connection_lost", exit_timed_out},
@@ -43,11 +41,10 @@ constexpr std::array<Row, 39> rows{{
     {"standby", exit_conflict},
     {"term_superseded", exit_conflict},
     {"epoch_superseded", exit_conflict},
-    {"link_not_held", exit_conflict},
     {"link_not_paused", exit_conflict},
-    {"not_held", exit_conflict},
-    {"state", exit_conflict},
-    {"held", exit_conflict},
+    {"nothing_to_accept", exit_conflict},
+    {"link_stopping", exit_unreachable},
+    {"source_unknown", exit_unreachable},
     {"position_gone", exit_position_gone},
     {"below_floor", exit_position_gone},
     {"list_gone", exit_position_gone},

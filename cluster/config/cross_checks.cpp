@@ -12,6 +12,7 @@
 #include "cluster/config/units.hpp"
 #include "cluster/placement/scope.hpp"
 #include "cluster/placement/slot.hpp"
+#include "cluster/record/record_table.hpp"
 
 namespace zaris::config {
 namespace {
@@ -142,6 +143,12 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
     }
   }
   const std::uint64_t fixed = config.limits.key + config.limits.value + (64u << 10);
+  // A record's length has 24 bits on the wire (docs/formats/record.md).
+  constexpr std::uint64_t around_key_and_value = 256;
+  if (config.limits.key + config.limits.value + around_key_and_value > record_length_max) {
+    report.wrong("limits.value", fmt::format("limits.key and limits.value together are {}; a record has at most {} in all", show_size(config.limits.key + config.limits.value),
+                                             show_size(record_length_max)));
+  }
   if (config.memory.max_bytes < fixed) {
     report.wrong("memory.max_bytes", fmt::format("{} does not hold one record of the largest size ({})", show_size(config.memory.max_bytes), show_size(fixed)));
   }

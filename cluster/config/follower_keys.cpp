@@ -40,7 +40,7 @@ std::vector<KeyRow> rows() {
   r.push_back(row<F>("listeners.admin.insecure", Kind::boolean, "false",
                      "Lets the admin listener speak without TLS on an address that is not loopback. Said in the log at every start.",
                      [](F& c, const Value& v) { c.listeners.admin.insecure = v.boolean; }));
-  r.push_back(bounded(row<F>("apply.workers", Kind::integer, "2", "Connections to each owner of the target.",
+  r.push_back(bounded(row<F>("apply.workers", Kind::integer, "2", "Connections to each owner of the target; more than the first are used when there is much to apply.",
                              [](F& c, const Value& v) { c.apply.workers = static_cast<std::uint32_t>(v.number); }), 1, 64));
   r.push_back(bounded(row<F>("apply.queue_bytes", Kind::size, "64MiB", "Changes of one link that may wait to be applied.",
                              [](F& c, const Value& v) { c.apply.queue_bytes = v.number; }), 64 * kib, 1ull << 40));

@@ -49,7 +49,7 @@ Result<LinkOpened> admit(const LinkRegister& links, SiteEpoch known_epoch, const
     if (!before->standby) {
       return failure("epoch_superseded", fmt::format("this region is the active side of {}: link {} may not write here",
                                                      shown(before->scope), link),
-                     "this region was promoted; let the link run the other way (zaris failback)");
+                     "this region was promoted: a link for this scope has to run the other way");
     }
     if (opening.follower_term < before->follower_term) {
       return failure("term_superseded", fmt::format("link {} has follower term {}, the asker has {}: another follower took over", link,
@@ -69,7 +69,7 @@ Result<LinkOpened> admit(const LinkRegister& links, SiteEpoch known_epoch, const
   if (opening.site_epoch < known_epoch) {
     return failure("epoch_superseded", fmt::format("link {} has site epoch {}, this region knows {}", link, opening.site_epoch.value(),
                                                    known_epoch.value()),
-                   "the sides have been switched since; see zaris promote status");
+                   "the sides have been switched since: a link for this scope has to run the other way");
   }
   if (opening.live_keys > 0 && !opening.adopt_data) {
     return failure("scope_holds_data",

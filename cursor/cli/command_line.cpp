@@ -23,7 +23,7 @@ Examples:
 
 Reading works while the follower runs; import and rewind need it stopped.
 Exit status: 0 done, 1 no, 2 usage, 3 the cursor directory (absent, damaged, unreadable, another format, no room),
-9 the follower runs or the state forbids it, 70 a bug.)";
+9 the follower runs or the state forbids it, 70 or 134 a bug.)";
 
 int exit_code_of(const std::string& code) {
   if (code == "usage" || code == "import_invalid" || code == "confirmation_needed") return exit_usage;

@@ -108,6 +108,15 @@ TEST(Load, a_key_in_the_wrong_place_is_named_where_it_belongs) {
   EXPECT_THAT(texts(loaded), ElementsAre(HasSubstr("--set: max_bytes: unknown key; did you mean memory.max_bytes?")));
 }
 
+TEST(Load, the_largest_key_and_the_largest_value_must_fit_into_one_record) {
+  const auto set = [](const char* key, const char* value) {
+    return load_node_config(flags({data_dir, {"limits.key", key, "--set"}, {"limits.value", value, "--set"}, {"memory.max_bytes", "1GiB", "--set"}}));
+  };
+  EXPECT_TRUE(set("64KiB", "15MiB").ok());
+  EXPECT_TRUE(set("1MiB", "14MiB").ok());
+  EXPECT_THAT(texts(set("1MiB", "15MiB")), ElementsAre(HasSubstr("--set: limits.value: limits.key and limits.value together")));
+}
+
 TEST(Load, broken_files_are_mistakes_and_not_the_end) {
   const Folder folder;
   struct Case { const char* text; const char* wanted; };
