@@ -20,7 +20,7 @@ arrows = {
     "cluster/net": ["cluster/base"],
     "cluster/config": ["cluster/base", "cluster/record", "cluster/placement"],
     "cluster/tls": ["cluster/base", "cluster/net"],
-    "cluster/admin": ["cluster/base", "cluster/logging", "cluster/net"],
+    "cluster/admin": ["cluster/base", "cluster/logging", "cluster/net", "cluster/tls"],
     "cluster/client": ["cluster/base", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/net", "cluster/tls"],
     "cluster/node": ["cluster/base", "cluster/logging", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/store", "cluster/coordinator",
                      "cluster/net", "cluster/config", "cluster/tls", "cluster/admin"],
