@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "cluster/base/assert.hpp"
@@ -126,14 +127,19 @@ const char* SegmentLog::append(std::string_view record, SharedBuffer* shared, co
   return at;
 }
 
+// At the head nearly always: then no other chunk's header is touched.
+SegmentLog::Chunks::const_iterator SegmentLog::chunk_of(Revision revision) const {
+  if (chunks_.back()->first <= revision) return std::prev(chunks_.end());
+  return std::prev(std::upper_bound(chunks_.begin(), chunks_.end(), revision, [](Revision r, const auto& c) { return r < c->first; }));
+}
+
 LogRead SegmentLog::read(Revision after, std::size_t bytes_max, LogStretch& out) const {
   if (after >= head()) return LogRead::at_head;
   std::shared_ptr<const LogChunk> chunk;
   {
     const std::lock_guard hold(chunks_lock_);
     if (chunks_.empty() || after.next() < chunks_.front()->first) return LogRead::trimmed;
-    auto it = std::upper_bound(chunks_.begin(), chunks_.end(), after.next(), [](Revision r, const auto& c) { return r < c->first; });
-    chunk = *(it - 1);
+    chunk = *chunk_of(after.next());
   }
   const std::uint32_t count = chunk->count();
   const auto begin = static_cast<std::uint32_t>(after.value() + 1 - chunk->first.value());
@@ -170,8 +176,7 @@ std::uint64_t SegmentLog::bytes_after(Revision after) const {
   const std::lock_guard hold(chunks_lock_);
   if (chunks_.empty() || after >= head()) return 0;
   if (after.next() <= chunks_.front()->first) return total - std::min(total, chunks_.front()->bytes_before);
-  auto it = std::upper_bound(chunks_.begin(), chunks_.end(), after.next(), [](Revision r, const auto& c) { return r < c->first; });
-  const LogChunk& chunk = **(it - 1);
+  const LogChunk& chunk = **chunk_of(after.next());
   const auto i = static_cast<std::uint32_t>(after.value() + 1 - chunk.first.value());
   if (i >= chunk.count()) return 0;
   return total - std::min(total, chunk.bytes_before + chunk.index[i].offset);

@@ -103,6 +103,9 @@ class SegmentLog {
   [[nodiscard]] std::shared_ptr<const LogChunk> drop_oldest();
 
  private:
+  using Chunks = std::deque<std::shared_ptr<LogChunk>>;
+  // Under chunks_lock_; the revision is in the log.
+  [[nodiscard]] Chunks::const_iterator chunk_of(Revision revision) const;
   LogChunk& chunk_for(std::size_t record_bytes, SharedBuffer* shared, Generation generation, Revision revision);
   [[nodiscard]] std::shared_ptr<LogChunk> make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared);
 
@@ -115,7 +118,7 @@ class SegmentLog {
   std::size_t next_chunk_bytes_ = 4096;
   std::uint32_t average_record_ = 128;          // of the chunk before, for the size of the index
   mutable std::mutex chunks_lock_;              // held for a few instructions: the list, never the records
-  std::deque<std::shared_ptr<LogChunk>> chunks_;
+  Chunks chunks_;
 };
 
 }  // namespace zaris::store

@@ -1,5 +1,9 @@
 #!/usr/bin/python3
-"""Keys and values are bytes: whatever is written in A is byte for byte in B, by the live stream and by a bootstrap."""
+"""Keys and values are bytes: whatever is written in A is byte for byte in B, by the live stream and by a bootstrap.
+
+    odd_data.py [--tagged N]     keys under one hash tag (the suite: 200,000; the acceptance: 1,000,000)
+"""
+import argparse
 import pathlib
 import sys
 
@@ -24,6 +28,9 @@ def odd_pairs():
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tagged", type=int, default=200_000)
+    arguments = parser.parse_args()
     with processes.Bench("odd") as bench:
         limits = {"limits__value": "1MiB"}
         a, b = bench.region("a", **limits), bench.region("b", **limits)
@@ -50,7 +57,7 @@ def main():
         processes.assert_equal(a, b, bench.folder)
 
         # One hash tag with very many keys: one slot that no copy can take whole.
-        tagged = 200_000
+        tagged = arguments.tagged
         for start in range(0, tagged, 1000):
             done = source.put_many([(b"{tag}%d" % n, b"%d" % n) for n in range(start, start + 1000)])
             assert len(done) == 1000

@@ -1,53 +1,76 @@
 #!/usr/bin/python3
-"""An empty region becomes an exact copy while the source is written to; interrupted, it goes on where it was."""
+"""An empty region becomes an exact copy while the source is written to; interrupted, it goes on where it was; progress and time left are shown.
+
+    replay.py [--keys N] [--rate N] [--interrupt N]   keys before it begins; writes a second meanwhile (0: as many as go); kills of the follower
+"""
+import argparse
 import pathlib
 import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import native, processes  # noqa: E402
-from harness.waiting import eventually  # noqa: E402
+from harness.waiting import paced  # noqa: E402
+
+BATCH = 500
+
+
+class Writer:
+    def __init__(self, region, keys, rate):
+        self.client, self.keys, self.rate, self.written, self.over = native.Client(region.client_port), keys, rate, 0, False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        for _ in paced(BATCH / self.rate if self.rate else 0, 600):
+            if self.over:
+                return
+            self.client.put_many([(b"k:%d" % ((self.written * 7919 + i) % self.keys), b"new %d" % (self.written + i)) for i in range(BATCH)])
+            self.written += BATCH
+
+    def end(self):
+        self.over = True
+        self.thread.join()
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keys", type=int, default=150_000)
+    parser.add_argument("--rate", type=int, default=0)
+    parser.add_argument("--interrupt", type=int, default=30)
+    arguments = parser.parse_args()
     with processes.Bench("replay") as bench:
         a, b = bench.region("a"), bench.region("b")
         a.start("ready")
         b.start("ready")
         source = native.Client(a.client_port)
-        keys = 150_000
-        for start in range(0, keys, 2000):
+        for start in range(0, arguments.keys, 2000):
             source.put_many([(b"k:%d" % n, b"v" * 100) for n in range(start, start + 2000)])
-        writing = True
-        written = 0
-
-        def write():
-            nonlocal written
-            client = native.Client(a.client_port)
-            while writing:
-                written += len(client.put_many([(b"k:%d" % ((written * 7919 + i) % keys), b"new %d" % (written + i)) for i in range(500)]))
-
-        writer = threading.Thread(target=write)
-        writer.start()
+        writer = Writer(a, arguments.keys, arguments.rate)
         follower = bench.follower(b, [bench.link("l", a, credit="10MiB")]).start()
         # Interrupted as often as it can be caught in the act.
-        caught = 0
-        for _ in range(40):
+        caught, shown, begun = 0, [], writer.written
+        while True:
             status = processes.link_status(follower, "l")
             progress = status["bootstrap"]
             if status["state"] == "running":
                 break
             assert progress["segments_done"] <= progress["segments_total"]
-            if status["state"] == "bootstrap" and progress["records"] > 0:
+            if status["state"] != "bootstrap" or progress["records"] == 0:
+                continue
+            if progress["eta_seconds"] is not None:
+                shown.append(progress["eta_seconds"])
+                assert 0 <= shown[-1] < 3600, f"{shown[-1]} s left"
+            if caught < arguments.interrupt:
                 follower.kill()
                 follower.start()
                 caught += 1
-        writing = False
-        writer.join()
+        meanwhile = writer.written - begun
+        writer.end()
         processes.caught_up(follower, "l", 120)
         processes.assert_equal(a, b, bench.folder)
-        assert written > 0
-        print(f"{keys} keys, {written} writes meanwhile, interrupted {caught} times")
+        assert meanwhile > 0
+        print(f"{arguments.keys} keys, {meanwhile} writes meanwhile, interrupted {caught} times, time left shown {len(shown)} times, at most {max(shown, default=0):.1f} s")
     print("1 passed, 0 failed")
 
 
