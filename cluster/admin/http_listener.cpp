@@ -15,6 +15,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <list>
 #include <thread>
 
 namespace zaris::admin {
@@ -123,7 +124,13 @@ class Listener : public HttpListener {
         co_await pause.async_wait(asio::use_awaitable);
         continue;
       }
-      if (open_ >= options_.connections_max) continue;  // closed by going out of scope
+      // Full of connections that say nothing: the one that has said nothing for longest makes room, or a probe would find
+      // the process dead which is not.
+      if (open_ >= options_.connections_max) {
+        if (waiting_.empty()) continue;  // closed by going out of scope
+        waiting_.front()->close();
+        waiting_.pop_front();
+      }
       ++open_;
       asio::co_spawn(io_, serve(beast::tcp_stream(std::move(socket))), asio::detached);
     }
@@ -138,7 +145,9 @@ class Listener : public HttpListener {
       parser.header_limit(header_max);
       parser.body_limit(options_.body_max);
       stream.expires_after(io_timeout);
+      waiting_.push_back(&stream);
       co_await http::async_read(stream, buffer, parser, token);
+      waiting_.remove(&stream);
       if (error) {
         const bool answerable = error == http::error::header_limit || error == http::error::body_limit;
         if (!answerable) break;
@@ -177,6 +186,7 @@ class Listener : public HttpListener {
   tcp::acceptor acceptor_;
   asio::steady_timer tick_;
   std::size_t open_ = 0;
+  std::list<beast::tcp_stream*> waiting_;  // for a request, longest first
   std::uint16_t port_ = 0;
   std::atomic<std::uint64_t> rounds_{0};
   std::thread thread_;

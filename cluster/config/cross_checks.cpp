@@ -142,6 +142,9 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
       report.wrong(fmt::format("feed.access[{}].subject", i), fmt::format("{} has a row already", printable(config.feed.access[i].subject)));
     }
   }
+  if (config.feed.fresh_interval_us > config.feed.heartbeat_us) {
+    report.wrong("feed.fresh_interval", "must not be longer than feed.heartbeat: a follower that is told nothing for three heartbeats takes the source for dead");
+  }
   const std::uint64_t fixed = config.limits.key + config.limits.value + (64u << 10);
   // A record's length has 24 bits on the wire (docs/formats/record.md).
   constexpr std::uint64_t around_key_and_value = 256;

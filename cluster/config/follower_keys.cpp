@@ -87,7 +87,7 @@ std::vector<KeyRow> link_rows() {
                             "A source that lost its data: `hold` touches nothing until an operator says so, `accept` makes the target what the source is.",
                             [](L& c, const Value& v) { c.on_source_reset = v.text == "accept" ? OnSourceReset::accept : OnSourceReset::hold; }),
                      {"hold", "accept"}));
-  r.push_back(row<L>("max_removal", Kind::ratio, "10%", "Part of a segment's keys that one bootstrap or repair may remove without asking.",
+  r.push_back(row<L>("max_removal", Kind::ratio, "10%", "Part of a segment's keys that one bootstrap or repair may remove without asking; 100 of a segment always may, unless this is 0%.",
                      [](L& c, const Value& v) { c.max_removal = v.ratio; }));
   r.push_back(bounded(row<L>("conflict_bytes", Kind::size, "1GiB", "Ceiling of the link's conflict log.",
                              [](L& c, const Value& v) { c.conflict_bytes = v.number; }), mib, 1ull << 50));

@@ -4,6 +4,10 @@
 
 namespace zaris::node {
 
+namespace {
+constexpr std::size_t hello_bytes_max = 16u << 10;
+}  // namespace
+
 using protocol::FrameStep;
 using protocol::Opcode;
 
@@ -24,7 +28,10 @@ ClientSession::Step ClientSession::consume(std::string_view in, RequestExecutor&
     }
     const auto parsed = parser_.parse(in.substr(step.consumed), frame);
     switch (parsed.step) {
-      case FrameStep::need_more: step.wanted = parsed.wanted; return step;
+      case FrameStep::need_more:
+        step.wanted = parsed.wanted;
+        if (greeted_ || parsed.wanted <= hello_bytes_max) return step;
+        [[fallthrough]];  // nobody needs that much to say who he is
       case FrameStep::too_large:
         // The length is known to be wrong, so where the next frame begins is not known any more.
         counts_->malformed_frames[protocol_].add();

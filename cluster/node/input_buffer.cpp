@@ -16,7 +16,8 @@ void InputBuffer::consume(std::size_t n) {
 void InputBuffer::assign(std::string_view bytes, std::size_t capacity) {
   ZARIS_ASSERT(empty());
   begin_ = end_ = 0;
-  std::memcpy(reserve(std::max(bytes.size(), capacity)), bytes.data(), bytes.size());
+  char* const to = reserve(std::max(bytes.size(), capacity));
+  if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
   end_ = bytes.size();
 }
 
@@ -26,11 +27,11 @@ char* InputBuffer::reserve(std::size_t room) {
   if (capacity_ < held + room) {
     const std::size_t capacity = std::max<std::size_t>(held + room, 4096);
     auto bigger = std::make_unique_for_overwrite<char[]>(capacity);
-    std::memcpy(bigger.get(), bytes_.get() + begin_, held);
+    if (held > 0) std::memcpy(bigger.get(), bytes_.get() + begin_, held);
     bytes_ = std::move(bigger);
     capacity_ = capacity;
   } else {
-    std::memmove(bytes_.get(), bytes_.get() + begin_, held);
+    if (held > 0) std::memmove(bytes_.get(), bytes_.get() + begin_, held);
   }
   begin_ = 0;
   end_ = held;

@@ -17,7 +17,12 @@ class InputBuffer {
   char* reserve(std::size_t room);
   void grow(std::size_t n) { end_ += n; }
   [[nodiscard]] std::size_t room() const { return capacity_ - end_; }
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
   void release();                            // gives the memory back if empty
+  void clear() {                             // whatever it holds
+    begin_ = end_ = 0;
+    release();
+  }
 
  private:
   std::unique_ptr<char[]> bytes_;

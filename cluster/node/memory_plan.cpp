@@ -58,14 +58,18 @@ double parse_cpu_max(const std::string& text) {
   return quota / period;
 }
 
+// One frame and one answer of the largest size for each thread, and room for clients that are slow.
+std::uint64_t client_buffers_max(const config::NodeConfig& config, std::uint32_t threads) {
+  const std::uint64_t frame = config.limits.key + config.limits.value + (64u << 10);
+  return threads * 2 * frame + (64ull << 20);
+}
+
 MemoryPlan plan_memory(const config::NodeConfig& config, std::uint32_t threads) {
   MemoryPlan plan;
   plan.records = config.memory.max_bytes;
   plan.log = config.log.pin_bytes;
-  const std::uint64_t frame = config.limits.key + config.limits.value + (64u << 10);
-  // Each thread's own buffers and one frame and one answer of the largest size; connections are charged what an idle
-  // one takes: a client that is slow costs limits.output_bytes, and few are at a time.
-  plan.buffers = threads * (1ull << 20) + threads * 2 * frame + config.limits.connections * 2048ull + (64ull << 20);
+  // Each thread's own buffers; connections are charged what an idle one takes.
+  plan.buffers = threads * (1ull << 20) + config.limits.connections * 2048ull + client_buffers_max(config, threads);
   if (!config.listeners.feed.address.empty()) {
     plan.feed = std::min<std::uint64_t>(config.feed.max_sessions, 1000) * (64u << 10) + 16 * (config.feed.batch_bytes + config.feed.chunk_bytes);
   }

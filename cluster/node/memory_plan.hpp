@@ -25,6 +25,8 @@ struct MemoryAvailable {
 
 // Threads for `node.threads: 0`: cores that the scheduler and the cgroup's cpu.max let this process have, at least 1.
 [[nodiscard]] std::uint32_t available_cores();
+// Of MemoryPlan::buffers, what frames that are partly here and answers that wait may hold, over all connections.
+[[nodiscard]] std::uint64_t client_buffers_max(const config::NodeConfig& config, std::uint32_t threads);
 // Threads that serve clients on so many cores: three quarters. The feed's threads and the kernel's network work need the rest; more
 // threads than that take turns with them, each with fewer requests per round.
 [[nodiscard]] constexpr std::uint32_t client_threads(std::uint32_t cores) { return cores - (cores + 3) / 4 > 0 ? cores - (cores + 3) / 4 : 1; }

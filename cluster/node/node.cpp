@@ -170,6 +170,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   NodeShared& shared = *impl->shared;
   shared.version = impl->options.version;
   shared.started_mono_us = mono_now();
+  shared.client_buffers_max = client_buffers_max(config, impl->threads);
   shared.generation = *generation;
   // An empty store of a cluster that had data: the coordinator knows already that there was something to lose.
   shared.data_noted = report.had_data;

@@ -143,8 +143,7 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
     head += s.head.revision.value();
     floor += s.floor.value();
   }
-  std::uint64_t buffered = 0;
-  for (const auto& worker : node.counts) buffered += worker->buffered_bytes.value();
+  const std::uint64_t buffered = node.client_buffers();
   const store::StoreMemory memory = node.store.memory();
   const store::StoreCounters counters = node.store.counters();
   const auto d = [](std::uint64_t n) { return static_cast<double>(n); };

@@ -33,6 +33,13 @@ std::string_view name(NodeState state) {
   return "unknown";
 }
 
+std::uint64_t NodeShared::client_buffers() const {
+  const std::int64_t in = input_bytes.load(std::memory_order_relaxed);
+  std::uint64_t held = in > 0 ? static_cast<std::uint64_t>(in) : 0;
+  for (const auto& worker : counts) held += worker->buffered_bytes.value();
+  return held;
+}
+
 std::uint32_t NodeShared::connections() const {
   std::uint64_t open = 0;
   for (const auto& worker : counts) {

@@ -58,6 +58,11 @@ struct NodeShared {
   std::atomic<bool> data_noted{false};                // the coordinator knows that there is data
   Generation generation;                              // of this run
   std::vector<std::unique_ptr<WorkerCounts>> counts;  // one per worker; fixed once the workers run
+  // What clients' connections hold beyond the first 32 KiB each: frames that are only partly here, answers that sockets do not
+  // take. Bounded over all of them: a long frame waits for room, a client that does not read its answers is cut off.
+  std::atomic<std::int64_t> input_bytes{0};
+  std::uint64_t client_buffers_max = 64u << 20;
+  [[nodiscard]] std::uint64_t client_buffers() const;
   std::uint16_t client_port = 0, client_tls_port = 0; // as bound; 0: no such listener
   std::string feed_address, admin_address;            // as bound
   // Ends the sessions on a pin that an operator dropped: principal, link. Empty where no feed is hosted.

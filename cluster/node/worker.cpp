@@ -28,6 +28,8 @@ constexpr std::size_t long_frame_bytes = 32u << 10;   // a frame from here on is
 constexpr std::size_t bulk_bytes = 512u << 10;        // room that a connection with long frames reads into
 constexpr std::size_t shared_out_keep = 4u << 20;     // an answer that grew beyond this gives its memory back
 constexpr int round_ms = 1000;                        // a loop moves at least this often
+constexpr int starved_round_ms = 20;                  // while a frame waits for room
+constexpr std::size_t frame_bytes_per_second = 64u << 10;  // slower than that a long frame is not waited for
 constexpr MonoMicros accept_pause_us = 100'000;
 
 }  // namespace
@@ -117,7 +119,7 @@ void Worker::loop() {
   epoll_event events[128];
   MonoMicros looked_at = mono_now();
   while (!stop_.load(std::memory_order_relaxed)) {
-    const int timeout = accepting_paused_ ? static_cast<int>(accept_pause_us / 1000) : round_ms;
+    const int timeout = accepting_paused_ ? static_cast<int>(accept_pause_us / 1000) : !starved_.empty() ? starved_round_ms : round_ms;
     const int n = ::epoll_wait(epoll_, events, static_cast<int>(std::size(events)), timeout);
     rounds_.fetch_add(1, std::memory_order_relaxed);
     for (int i = 0; i < n; ++i) {
@@ -134,6 +136,7 @@ void Worker::loop() {
       }
     }
     read_together();
+    feed_starved();
     if (round_open_) {
       executor_.end_round();
       round_open_ = false;
@@ -240,6 +243,9 @@ void Worker::add(int fd, Protocol protocol) {
 
 void Worker::close(Connection& connection) {
   if (connection.fd < 0) return;
+  if (connection.starved) std::erase(starved_, &connection);
+  connection.in.clear();
+  account(connection);
   if (connection.tls) connection.tls->shutdown();
   counts_.buffered_bytes.sub(connection.out.size() - connection.out_at);
   connection.tls.reset();
@@ -312,12 +318,12 @@ void Worker::read_some(Connection& connection) {
     const std::size_t held = connection.in.view().size();
     const bool own = held > 0 && (connection.wanted > long_frame_bytes || held > long_frame_bytes);
     char* to = shared_in_.get();
-    std::size_t room = shared_in_bytes;
+    std::size_t room = tight() ? 2 * long_frame_bytes : shared_in_bytes;
     if (own) {
       to = connection.in.reserve(connection.wanted > held ? connection.wanted - held : 1);
       room = connection.in.room();
     } else {
-      std::memcpy(to, connection.in.view().data(), held);
+      if (held > 0) std::memcpy(to, connection.in.view().data(), held);
       to += held;
       room -= held;
     }
@@ -363,14 +369,19 @@ ClientSession::Step Worker::execute(Connection& connection, std::string_view byt
   if (connection.session.greeted() && !connection.output_waits()) connection.deadline = 0;
   if (from_shared) {
     const std::string_view rest = bytes.substr(step.consumed);
-    if (!rest.empty() && !step.close) {
-      connection.in.assign(rest, step.wanted > long_frame_bytes ? std::max(step.wanted, bulk_bytes) : rest.size());
-    }
+    if (!rest.empty() && !step.close) connection.in.assign(rest, rest.size());
   } else {
     connection.in.consume(step.consumed);
-    // The next long frame is read behind this one's rest without growing again.
-    if (!connection.in.empty() && step.wanted > long_frame_bytes) connection.in.reserve(std::max(step.wanted, bulk_bytes) - connection.in.view().size());
   }
+  // The next long frame is read behind this one's rest without growing again.
+  if (!connection.in.empty() && !step.close && step.wanted > long_frame_bytes) want_room(connection, std::max(step.wanted, bulk_bytes));
+  if (connection.in.empty()) {
+    connection.frame_deadline = 0;
+    if (tight()) connection.in.release();
+  } else if (connection.frame_deadline == 0 || step.consumed > 0) {
+    connection.frame_deadline = mono_now() + options_.stalled_timeout_us + static_cast<MonoMicros>(step.wanted * 1'000'000 / frame_bytes_per_second);
+  }
+  account(connection);
   connection.closing = connection.closing || step.close;
   return step;
 }
@@ -383,6 +394,11 @@ bool Worker::settle(Connection& connection, std::string_view answers, long taken
   }
   counts_.sent_bytes[static_cast<std::size_t>(connection.protocol)].add(static_cast<std::uint64_t>(taken));
   if (static_cast<std::size_t>(taken) < answers.size()) {
+    if (node_.client_buffers() + answers.size() > node_.client_buffers_max) {
+      counts_.slow_disconnects[static_cast<std::size_t>(connection.protocol)].add();
+      close(connection);
+      return false;
+    }
     connection.out.assign(answers.substr(static_cast<std::size_t>(taken)));
     connection.out_at = 0;
     counts_.buffered_bytes.add(connection.out.size());
@@ -438,7 +454,7 @@ void Worker::read_together() {
     for (std::size_t i = 0; i < now.size(); ++i) {
       const std::string_view held = now[i]->in.view();
       char* const slot = shared_in_.get() + i * together_bytes;
-      std::memcpy(slot, held.data(), held.size());
+      if (!held.empty()) std::memcpy(slot, held.data(), held.size());
       batch_io_->receive(now[i]->fd, slot + held.size(), together_bytes - held.size());
     }
     std::array<int, together_max> got{};
@@ -528,10 +544,52 @@ bool Worker::continue_processing(Connection& connection) {
   return true;
 }
 
+// ---- room for long frames -----------------------------------------------------------------------------------------
+
+bool Worker::may_hold(const Connection& connection, std::size_t capacity) const {
+  return node_.client_buffers() - connection.accounted + capacity <= node_.client_buffers_max;
+}
+
+bool Worker::tight() const { return static_cast<std::uint64_t>(node_.input_bytes.load(std::memory_order_relaxed)) > node_.client_buffers_max / 2; }
+
+void Worker::account(Connection& connection) {
+  const std::size_t now = connection.in.capacity() - std::min(connection.in.capacity(), long_frame_bytes);
+  if (now == connection.accounted) return;
+  node_.input_bytes.fetch_add(static_cast<std::int64_t>(now) - static_cast<std::int64_t>(connection.accounted), std::memory_order_relaxed);
+  connection.accounted = now;
+}
+
+// Room for a frame of which only a part is here; if there is none now, the connection is not read from until there is.
+void Worker::want_room(Connection& connection, std::size_t capacity) {
+  if (connection.starved) return;
+  const std::size_t held = connection.in.view().size();
+  if (connection.in.room() + held >= capacity || may_hold(connection, capacity)) {
+    connection.in.reserve(capacity - std::min(capacity, held));
+    return;
+  }
+  connection.starved = true;
+  starved_.push_back(&connection);
+  watch(connection);
+}
+
+void Worker::feed_starved() {
+  while (!starved_.empty()) {
+    Connection& connection = *starved_.front();
+    const std::size_t capacity = std::max(connection.wanted, bulk_bytes);
+    if (!may_hold(connection, capacity)) return;
+    starved_.erase(starved_.begin());
+    connection.starved = false;
+    connection.in.reserve(capacity - std::min(capacity, connection.in.view().size()));
+    account(connection);
+    watch(connection);
+    if (connection.tls && connection.registered_read) read_some(connection);
+  }
+}
+
 // Reading rests while an answer waits: a client that does not read is not read from.
 void Worker::watch(Connection& connection) {
   const bool write = connection.output_waits();
-  const bool read = !write && !connection.ended;
+  const bool read = !write && !connection.ended && !connection.starved;
   if (write == connection.registered_write && read == connection.registered_read) return;
   connection.registered_write = write;
   connection.registered_read = read;
@@ -545,8 +603,16 @@ void Worker::look_at_deadlines(MonoMicros now) {
   for (std::size_t i = connections_.size(); i-- > 0;) {
     if (i >= connections_.size()) continue;
     Connection& connection = *connections_[i];
-    if (!connection.touched) connection.in.release();
+    if (!connection.touched) {
+      connection.in.release();
+      account(connection);
+    }
     connection.touched = false;
+    if (connection.frame_deadline != 0 && now >= connection.frame_deadline && !connection.output_waits()) {
+      counts_.timeouts[static_cast<std::size_t>(connection.protocol)].add();
+      close(connection);
+      continue;
+    }
     if (connection.deadline == 0 || now < connection.deadline) continue;
     const auto protocol = static_cast<std::size_t>(connection.protocol);
     if (connection.output_waits() && connection.session.greeted()) counts_.slow_disconnects[protocol].add();

@@ -28,6 +28,9 @@ struct Connection {
   ClientSession session;
   InputBuffer in;
   std::size_t wanted = 0;                    // of the frame at the front of `in`
+  std::size_t accounted = 0;                 // of `in`, in NodeShared::input_bytes
+  bool starved = false;                      // its frame waits for room; nothing is read meanwhile
+  MonoMicros frame_deadline = 0;             // a frame that has begun must be here in whole by then; 0: none has
   std::string out;                           // answers that the socket did not take
   std::size_t out_at = 0;
   MonoMicros deadline = 0;                   // of the handshake and Hello, then of a stalled write; 0: none
@@ -83,6 +86,12 @@ class Worker {
   bool send_out(Connection& connection);
   bool continue_processing(Connection& connection);
   void watch(Connection& connection);
+  // Memory of frames that are only partly here.
+  [[nodiscard]] bool may_hold(const Connection& connection, std::size_t capacity) const;
+  [[nodiscard]] bool tight() const;
+  void account(Connection& connection);
+  void want_room(Connection& connection, std::size_t capacity);
+  void feed_starved();
   void look_at_deadlines(MonoMicros now);
   void drain_connection(Connection& connection);
   void in_round();
@@ -106,6 +115,7 @@ class Worker {
   std::string shared_out_;                          // the answers to it
   std::unique_ptr<BatchIo> batch_io_;               // null: not available, or not wanted
   std::vector<Connection*> readable_;               // of this round
+  std::vector<Connection*> starved_;                // oldest first
   struct Together {
     Connection* connection;
     std::size_t at, size;                           // of its answers in shared_out_

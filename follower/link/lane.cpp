@@ -88,6 +88,7 @@ Flight* Lane::next_to_send(const Limits& limits, std::uint64_t id, SessionId ses
       if (flight.state != State::again) continue;
       set_state(flight, State::sent);
       flight.id = id;
+      flight.sent_us = now;
       return &flight;
     }
   }
@@ -104,8 +105,17 @@ Flight* Lane::next_to_send(const Limits& limits, std::uint64_t id, SessionId ses
                             (token_ ? token_->number : 0) + 1};
   token_ = flight.result;
   flight.id = id;
+  flight.sent_us = now;
   set_state(flight, State::sent);
   return &flight;
+}
+
+std::optional<MonoMicros> Lane::unanswered_since() const {
+  if (sent_ == 0) return std::nullopt;
+  for (const auto& flight : flights_) {
+    if (flight.state == State::sent) return flight.sent_us;
+  }
+  return std::nullopt;
 }
 
 std::uint64_t Lane::halt() {

@@ -27,6 +27,7 @@ struct Flight {
   Piece piece;
   std::uint64_t id = 0;                   // of the newest attempt
   State state = State::waiting;
+  MonoMicros sent_us = 0;                 // the newest attempt
   SessionId session;                      // fixed at the first sending: a repeat is the same bytes
   std::optional<MarkToken> expected;
   MarkToken result;                       // the token that it produces
@@ -115,6 +116,8 @@ class Lane {
   // For whoever compares questions with sendings: a running number that the sender hands in.
   void note_sent(std::uint64_t number) { sent_at_ = number; }
   [[nodiscard]] std::uint64_t sent_at() const { return sent_at_; }
+  // Since when the oldest batch that is on its way has had no answer.
+  [[nodiscard]] std::optional<MonoMicros> unanswered_since() const;
   // Since when attempts have failed without a success; and the newest one's text.
   [[nodiscard]] std::optional<MonoMicros> failing_since() const { return failing_since_; }
   [[nodiscard]] const std::string& last_failure() const { return last_failure_; }

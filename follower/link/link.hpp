@@ -119,6 +119,7 @@ struct LinkStatus {
   ScopeId scope;
   double staleness_seconds = 0;                    // never absent, never negative
   std::uint64_t backlog_revisions = 0, backlog_bytes = 0, backlog_revisions_worst = 0;
+  bool backlog_known = false;                      // the source says what it has: not while paused, held or cut off
   std::uint64_t segments_total = 0, segments_bootstrap = 0, segments_stream = 0, segments_repair = 0, segments_stopped = 0;
   std::uint64_t bootstrap_segments_done = 0, bootstrap_segments_total = 0, bootstrap_records = 0;
   std::optional<double> bootstrap_eta_seconds;

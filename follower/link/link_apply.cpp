@@ -8,6 +8,11 @@
 #include "follower/link/link_core.hpp"
 
 namespace zaris::follower {
+namespace {
+
+constexpr MonoMicros another_follower_us = 60'000'000;
+
+}  // namespace
 
 bool LinkCore::anything_in_flight() const {
   return std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.in_flight() > 0; });
@@ -149,6 +154,12 @@ void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
     found_back(segments_[lane_segment_[index]], low, answer.mark && answer.mark->phase == Phase::stream);
     ++counted_.target_rollbacks;
     log(LogLine::Level::warning, "target_rollback", text);
+  }
+  // Marks of a session that was never ours: once it may be the last word of an earlier run of this follower, twice it is not.
+  if (answer.mark && std::find(own_sessions_.begin(), own_sessions_.end(), answer.mark->token.session) == own_sessions_.end()) {
+    const bool again = foreign_gap_at_ && now_ - *foreign_gap_at_ < another_follower_us;
+    foreign_gap_at_ = now_;
+    if (again) return again_later("another_follower", text + ", by a session that is not this follower's; " + std::string(next_step("another_follower")));
   }
   again_later("mark_gap", text);
 }

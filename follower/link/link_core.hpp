@@ -268,6 +268,8 @@ class LinkCore final : public Link {
 
   std::vector<std::unique_ptr<FeedConnection>> feeds_;
   std::vector<SegmentState> segments_;
+  std::deque<SessionId> own_sessions_;                 // the newest few
+  std::optional<MonoMicros> foreign_gap_at_;           // a batch was last refused over a mark that no session of ours wrote
   std::vector<Lane> lanes_;
   std::vector<std::size_t> lane_segment_;
   std::uint32_t source_segments_ = 0, target_segments_ = 0;

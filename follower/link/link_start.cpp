@@ -11,6 +11,7 @@ namespace {
 
 constexpr MonoMicros hold_recheck_us = 5'000'000;     // what may heal by itself is looked at again
 constexpr MonoMicros drain_us = 10'000'000;           // how long answers of a session that is over are waited for
+constexpr std::size_t own_sessions_max = 256;
 constexpr MonoMicros good_while_us = 60'000'000;      // after it a reconnect starts over with the short waits
 
 }  // namespace
@@ -103,6 +104,8 @@ void LinkCore::open_target() {
   }
   stage_ = Stage::opening;
   session_ = SessionId{random_.next()};
+  own_sessions_.push_back(session_);
+  if (own_sessions_.size() > own_sessions_max) own_sessions_.pop_front();
   request_ = control_id();
   const bool source_accepted = row_.accepted && row_.accepted->first == source();
   act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, source_accepted || adopting_});

@@ -5,6 +5,11 @@
 #include "follower/link/link_core.hpp"
 
 namespace zaris::follower {
+namespace {
+
+constexpr MonoMicros silent_target_us = 2'000'000;  // without an answer to a batch
+
+}  // namespace
 
 std::string_view name(LinkState state) {
   switch (state) {
@@ -61,6 +66,9 @@ std::string_view next_step(std::string_view code) {
       Row{"stuck", "look at the source's gateway: it lists heads that its stream does not deliver"},
       Row{"cursor_disk_full", "make room under cursor.path; applying goes on meanwhile"},
       Row{"paused", "zaris link resume"},
+      Row{"another_follower", "another follower runs this link too: stop one of them"},
+      Row{"conflict_log_damaged", "move the damaged conflict log away (zaris explain conflict_log_damaged); it goes on by itself then"},
+      Row{"conflict_log_disk_full", "make room under cursor.path; it goes on by itself then"},
   };
   for (const auto& row : rows) {
     if (row.code == code) return row.step;
@@ -126,6 +134,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     out.segments.push_back(std::move(row));
   }
   out.backlog_bytes += queue_bytes_;
+  out.backlog_known = stage_ == Stage::active;
   out.segments_total = segments_.size();
   out.caught_up = caught_up;
   out.staleness_seconds = static_cast<double>(std::max<MonoMicros>(now - oldest, 0)) / 1e6;
@@ -140,8 +149,10 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     out.next_step = next_step(code);
   };
   const Lane* failing = nullptr;
+  MonoMicros unanswered = 0;  // how long the target has not answered a batch
   for (const auto& lane : lanes_) {
     if (lane.failing_since() && now - *lane.failing_since() > 1'000'000) failing = &lane;
+    if (const auto since = lane.unanswered_since()) unanswered = std::max(unanswered, now - *since);
   }
   if (paused_) {
     say(LinkState::paused, "paused", row_.paused_reason);
@@ -155,6 +166,8 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     say(LinkState::backoff, waiting_code_, waiting_text_);
   } else if (failing != nullptr) {
     say(LinkState::backoff, "target_unavailable", failing->last_failure());
+  } else if (unanswered > silent_target_us) {
+    say(LinkState::backoff, "target_unavailable", fmt::format("the target has not answered for {:.1f} s", static_cast<double>(unanswered) / 1e6));
   } else if (!stopped_code.empty()) {
     say(LinkState::failed, stopped_code, stopped_why);
   } else if (out.segments_bootstrap > 0) {

@@ -117,6 +117,7 @@ std::optional<std::string> too_small(const feed::Welcome& source, const TargetIn
 }
 
 std::uint64_t removal_budget(std::uint64_t target_live_keys, std::uint64_t parts, double ratio, std::uint64_t floor) {
+  if (ratio <= 0) return 0;  // an operator who writes 0 means it
   const double keys = static_cast<double>(target_live_keys) / static_cast<double>(std::max<std::uint64_t>(parts, 1));
   return std::max(floor, static_cast<std::uint64_t>(keys * ratio));
 }

@@ -249,7 +249,10 @@ class Daemon {
     auto future = promise->get_future();
     loop_->post([promise, word = std::move(word), &link] {
       if (auto said = word(); !said) return promise->set_value(std::move(said));
-      link.when_persisted([promise](Result<void> persisted) { promise->set_value(std::move(persisted)); });
+      link.when_persisted([promise](Result<void> persisted) {
+        if (!persisted) persisted.error().what += "; the word has been said and is carried out as soon as it can be persisted";
+        promise->set_value(std::move(persisted));
+      });
     });
     if (future.wait_for(std::chrono::seconds(5)) == std::future_status::ready) return future.get();
     return failure("timed_out", "the word has been said, and is not on the disk after 5 s; it counts once it is there", "look at the disk under cursor.path");

@@ -19,7 +19,7 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_state", MetricType::gauge, "link; state: running, bootstrap, repair, held, paused, backoff, failed, stuck", "1 for the state the link is in, 0 for the others."},
     {"zaris_link_held", MetricType::gauge, "link; reason: source_reset, large_removal, wrong_cluster, target_changed, target_too_small, ahead_of_source, other", "1 for the reason for which the link is held and waits for an operator, 0 for the others."},
     {"zaris_link_staleness_seconds", MetricType::gauge, "link", "Age of the newest moment of the source that the target is known to hold in full. Grows in every state but running and caught up, never negative, never absent while the link is configured."},
-    {"zaris_link_lag_revisions", MetricType::gauge, "link", "Revisions committed at the source and not yet durable in the target, over all segments."},
+    {"zaris_link_lag_revisions", MetricType::gauge, "link", "Revisions committed at the source and not yet durable in the target, over all segments; absent while the source is not listened to (paused, held, cut off)."},
     {"zaris_link_lag_revisions_max", MetricType::gauge, "link", "The same of the segment that is furthest behind."},
     {"zaris_link_lag_bytes", MetricType::gauge, "link", "Bytes of the source's log above what is durable in the target, as last told."},
     {"zaris_link_segments", MetricType::gauge, "link; phase: bootstrap, stream, repair, stopped", "Source segments of the link by phase."},
@@ -40,8 +40,8 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_apply_delay_seconds", MetricType::histogram, "link", "For each applied change: from its commit at the source (its clock) to its being durable at the target. Chunks of a bootstrap are not counted."},
     {"zaris_link_caught_up", MetricType::gauge, "link", "1 while every segment is in stream and at or above the head of the newest echoed ping."},
     {"zaris_loss_if_promoted_seconds", MetricType::gauge, "link", "What would be lost if the source were lost now, in time."},
-    {"zaris_loss_if_promoted_revisions", MetricType::gauge, "link", "The same in revisions."},
-    {"zaris_loss_if_promoted_bytes", MetricType::gauge, "link", "The same in bytes of the source's log."},
+    {"zaris_loss_if_promoted_revisions", MetricType::gauge, "link", "The same in revisions; absent while the source is not listened to."},
+    {"zaris_loss_if_promoted_bytes", MetricType::gauge, "link", "The same in bytes of the source's log; absent likewise."},
     {"zaris_cursor_persisted_age_seconds", MetricType::gauge, "link", "Time since everything that the target had acknowledged was last persisted; 0 while it is."},
     {"zaris_cursor_commits_total", MetricType::counter, "link; result: ok, failed", "Commits of cursors."},
     {"zaris_cursor_store_map_bytes", MetricType::gauge, "", "Size of the LMDB map."},
@@ -79,9 +79,13 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   }
   for (const auto hold : holds) put_with(held, hold == why ? 1 : 0, "reason", hold);
   put(staleness, s.staleness_seconds);
-  put(lag_revisions, number(s.backlog_revisions));
-  put(lag_revisions_max, number(s.backlog_revisions_worst));
-  put(lag_bytes, number(s.backlog_bytes));
+  if (s.backlog_known) {
+    put(lag_revisions, number(s.backlog_revisions));
+    put(lag_revisions_max, number(s.backlog_revisions_worst));
+    put(lag_bytes, number(s.backlog_bytes));
+    put(loss_revisions, number(s.backlog_revisions));
+    put(loss_bytes, number(s.backlog_bytes));
+  }
   put_with(segments, number(s.segments_bootstrap), "phase", "bootstrap");
   put_with(segments, number(s.segments_stream), "phase", "stream");
   put_with(segments, number(s.segments_repair), "phase", "repair");
@@ -112,8 +116,6 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   sink.put(families[apply_delay], apply_delay_bounds_seconds, s.apply_delay_counts, s.apply_delay_sum_seconds, link);
   put(caught_up, s.caught_up ? 1 : 0);
   put(loss_seconds, s.staleness_seconds);
-  put(loss_revisions, number(s.backlog_revisions));
-  put(loss_bytes, number(s.backlog_bytes));
   put(cursor_age, s.cursor_age_seconds);
   put_with(cursor_commits, number(s.cursor_commits), "result", "ok");
   put_with(cursor_commits, number(s.cursor_commit_failures), "result", "failed");

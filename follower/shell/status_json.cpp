@@ -29,6 +29,8 @@ ordered_json to_json(const LinkStatus& s) {
   for (std::size_t i = 0; i < bootstrap_reason_count; ++i) {
     bootstraps[std::string(follower::name(static_cast<BootstrapReason>(i)))] = s.bootstraps_by_reason[i];
   }
+  // What the source has beyond what is held is not known while it is not listened to: no reassuring 0 then.
+  const auto known = [&s](std::uint64_t n) { return s.backlog_known ? ordered_json(n) : ordered_json(nullptr); };
   ordered_json segments = ordered_json::array();
   for (const auto& row : s.segments) {
     segments.push_back({{"id", row.id.value()}, {"phase", name(row.phase)}, {"position", position(row.received)}, {"head", position(row.head)},
@@ -45,10 +47,10 @@ ordered_json to_json(const LinkStatus& s) {
       {"target", cluster(s.target, s.target_live_keys)},
       {"scope_id", hex16(s.scope.value())},
       {"staleness_seconds", s.staleness_seconds},
-      {"backlog_revisions", s.backlog_revisions},
-      {"backlog_revisions_worst", s.backlog_revisions_worst},
-      {"backlog_bytes", s.backlog_bytes},
-      {"loss_if_promoted_now", {{"seconds", s.staleness_seconds}, {"revisions", s.backlog_revisions}, {"bytes", s.backlog_bytes}}},
+      {"backlog_revisions", known(s.backlog_revisions)},
+      {"backlog_revisions_worst", known(s.backlog_revisions_worst)},
+      {"backlog_bytes", known(s.backlog_bytes)},
+      {"loss_if_promoted_now", {{"seconds", s.staleness_seconds}, {"revisions", known(s.backlog_revisions)}, {"bytes", known(s.backlog_bytes)}}},
       {"segments_by_phase", {{"bootstrap", s.segments_bootstrap}, {"stream", s.segments_stream}, {"repair", s.segments_repair}, {"stopped", s.segments_stopped}}},
       {"bootstrap",
        {{"segments_done", s.bootstrap_segments_done}, {"segments_total", s.bootstrap_segments_total}, {"records", s.bootstrap_records},

@@ -257,8 +257,8 @@ void FollowerProcess::connect(std::uint64_t connection) {
   auto feed = std::make_shared<FeedConnection>();
   const std::uint64_t number = ++next_feed_;
   feed->id = number;
-  feed->to_source = std::make_shared<Pipe>(world_, &source_.frozen_until());
-  feed->to_follower = std::make_shared<Pipe>(world_, &frozen_until_);
+  feed->to_source = make_pipe(world_, &source_.frozen_until());
+  feed->to_follower = make_pipe(world_, &frozen_until_);
   feed->follower_hears = [this, connection](std::shared_ptr<const std::string> bytes) {
     link_->on_feed_message(connection, std::move(bytes), mono());
     pump();
@@ -341,8 +341,8 @@ std::shared_ptr<FollowerProcess::TargetConnection>& FollowerProcess::target_conn
   if (!slot || slot->dead) {
     slot = std::make_shared<TargetConnection>();
     slot->id = ++next_target_;
-    slot->requests = std::make_shared<Pipe>(world_, &target_.frozen_until());
-    slot->answers = std::make_shared<Pipe>(world_, &frozen_until_);
+    slot->requests = make_pipe(world_, &target_.frozen_until());
+    slot->answers = make_pipe(world_, &frozen_until_);
   }
   return slot;
 }

@@ -9,6 +9,12 @@ MonoMicros network_delay(World& world) {
   return delay;
 }
 
+std::shared_ptr<Pipe> make_pipe(World& world, const MonoMicros* frozen_until) {
+  auto pipe = std::make_shared<Pipe>(world, frozen_until);
+  world.pipes.push_back(pipe);
+  return pipe;
+}
+
 void Pipe::send(std::size_t bytes, std::function<void()> deliver) {
   if (cut_) return;
   newest_due_ = std::max(newest_due_, world_.now() + network_delay(world_));

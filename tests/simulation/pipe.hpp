@@ -41,6 +41,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   bool cut_ = false, swallowing_ = false;
 };
 
+[[nodiscard]] std::shared_ptr<Pipe> make_pipe(World& world, const MonoMicros* frozen_until);
 // A delay of the network as it is now.
 [[nodiscard]] MonoMicros network_delay(World& world);
 

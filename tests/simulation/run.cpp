@@ -42,6 +42,12 @@ RunResult SimulationRun::run() {
   return result();
 }
 
+SimulationRun::~SimulationRun() {
+  for (const auto& held : world.pipes) {
+    if (const auto pipe = held.lock()) pipe->cut(0);
+  }
+}
+
 RunResult SimulationRun::result() {
   RunResult result;
   result.seed = world.options.seed;

@@ -14,6 +14,7 @@ namespace zaris::simulation {
 class SimulationRun {
  public:
   explicit SimulationRun(const SimOptions& options, bool print_trace = false);
+  ~SimulationRun();
   SimulationRun(const SimulationRun&) = delete;
   SimulationRun& operator=(const SimulationRun&) = delete;
 

@@ -1,8 +1,10 @@
 // What every part of one run shares: virtual time, random streams, the trace, and the first broken promise.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/simulation/clock.hpp"
 #include "tests/simulation/options.hpp"
@@ -20,6 +22,8 @@ struct Failure {
 };
 
 // Owned by the run; parts hold references. Members that a callback may use outlive every part.
+class Pipe;
+
 struct World {
   World(const SimOptions& drawn, bool print_trace)
       : options(drawn), trace(print_trace), root(drawn.seed), network(root.fork()), workload(root.fork()),
@@ -49,6 +53,7 @@ struct World {
   Trace trace;
   Probes probes;
   Prng root, network, workload, faults, disk, follower, regions, checking;
+  std::vector<std::weak_ptr<Pipe>> pipes;  // what is left in them at the end is emptied: it holds them
   ProcessClock source_clock, target_clock, follower_clock;
   bool healed = false;  // the liveness phase: no new faults, answers arrive
   std::optional<Failure> failure;

@@ -111,7 +111,7 @@ TEST_F(OverASocket, answers_probes_and_survives_nonsense) {
 
 TEST_F(OverASocket, connections_beyond_the_bound_do_not_stop_the_others) {
   std::vector<int> idle;
-  for (int i = 0; i < 60; ++i) idle.push_back(connect());
+  for (int i = 0; i < 200; ++i) idle.push_back(connect());
   EXPECT_EQ(http_get(address_, "/livez", 5000)->status, 200);
   for (const int fd : idle) ::close(fd);
 }

@@ -224,7 +224,8 @@ TEST_F(CursorCliTest, AnImportNeverLowersACursor) {
   std::filesystem::remove_all(path());
   fill(100);
   EXPECT_EQ(run({"import", "--yes"}, at_150).status, 0);
-  for (const auto& [key, row] : read_cursor_store(path()).value().cursors) EXPECT_EQ(row, row_at(150));
+  const auto imported = read_cursor_store(path());
+  for (const auto& [key, row] : imported.value().cursors) EXPECT_EQ(row, row_at(150));
 }
 
 TEST_F(CursorCliTest, ACutOrChangedExportIsRefusedWhole) {

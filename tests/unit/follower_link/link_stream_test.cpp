@@ -123,6 +123,49 @@ TEST(LinkStream, WhatTheTargetWasFoundToHaveLostIsNotPersistedOnTheStrengthOfOth
   EXPECT_EQ(w.subscribed[asked].low, w.at(0, 12));
 }
 
+TEST(LinkStream, AnotherFollowerOfTheSameLinkIsNamedAndNotTakenForALossTwice) {
+  World w;
+  w.establish();
+  const auto steal = [&] { w.marks.at({w.id(0), w.id(0)}).token = {w.generation, SessionId{0xdead}, 77}; };
+  steal();
+  const auto asked = w.subscribed.size();
+  w.write(0, 10, 11, {{11, 5}});
+  EXPECT_EQ(w.logged("mark_gap"), 1u);
+  EXPECT_EQ(w.logged("another_follower"), 0u) << "once it may be the last word of an earlier run of this one";
+  ASSERT_TRUE(w.until([&] { return w.subscribed.size() >= asked + 2; }));
+  w.write(0, 10, 11, {{11, 5}});
+  ASSERT_TRUE(w.caught_up());
+  steal();
+  w.write(0, 11, 12, {{12, 5}});
+  EXPECT_EQ(w.logged("another_follower"), 1u);
+  EXPECT_THAT(w.status().reason, HasSubstr("another_follower"));
+  EXPECT_THAT(w.status().next_step, HasSubstr("stop one"));
+}
+
+TEST(LinkStream, ATargetThatAnswersNothingIsSaidToBeAwayWithinSeconds) {
+  World w;
+  w.establish();
+  w.hold_applies = true;
+  w.write(0, 10, 11, {{11, 5}});
+  w.run(1'000'000);
+  EXPECT_EQ(w.status().state, LinkState::running);
+  w.run(2'000'000);
+  EXPECT_EQ(w.status().state, LinkState::backoff);
+  EXPECT_THAT(w.status().reason, HasSubstr("has not answered"));
+  w.deliver_waiting();
+  EXPECT_EQ(w.status().state, LinkState::running);
+}
+
+TEST(LinkStream, WhatWouldBeLostIsNotSaidWhileTheSourceIsNotHeard) {
+  World w;
+  w.establish();
+  EXPECT_TRUE(w.status().backlog_known);
+  ASSERT_TRUE(w.link->pause("maintenance", w.now));
+  w.run(1'000'000);
+  EXPECT_EQ(w.status().state, LinkState::paused);
+  EXPECT_FALSE(w.status().backlog_known);
+}
+
 TEST(LinkStream, TheTargetsTroublesAreRetriedForEverInOrder) {
   World w;
   w.establish();

@@ -230,6 +230,7 @@ TEST(TooSmall, LimitsAndMemoryAreCompared) {
 
 TEST(RemovalBudget, AShareOfASegmentsKeysAndNeverLessThanTheFloor) {
   EXPECT_EQ(removal_budget(0, 256, 0.1, 100), 100u);
+  EXPECT_EQ(removal_budget(2'560'000, 256, 0, 100), 0u) << "0 % is none, not a hundred";
   EXPECT_EQ(removal_budget(256'000, 256, 0.1, 100), 100u);
   EXPECT_EQ(removal_budget(2'560'000, 256, 0.1, 100), 1000u);
   EXPECT_EQ(removal_budget(1000, 1, 0.1, 0), 100u);

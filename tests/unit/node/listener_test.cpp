@@ -277,6 +277,56 @@ TEST_F(Listening, a_client_that_does_not_read_is_not_read_from_and_hurts_nobody)
   }
 }
 
+TEST_F(Listening, frames_that_are_partly_here_take_bounded_memory_and_wait_for_room) {
+  rig_.shared->client_buffers_max = 8u << 20;
+  ClientListenerOptions options;
+  options.stalled_timeout_us = 100'000;
+  start(options);
+  const std::string frame = put_frame("big", std::string(3u << 20, 'x'), 1);
+  std::vector<std::unique_ptr<Caller>> halves;
+  std::uint64_t most = 0;
+  for (int i = 0; i < 12; ++i) {
+    halves.push_back(std::make_unique<Caller>(listener_->port()));
+    (void)halves.back()->send_until_full(std::string_view(frame).substr(0, frame.size() - 100));
+    most = std::max(most, rig_.shared->client_buffers());
+  }
+  // What is read in one go before the first is known to be long comes on top: at most half a MiB each, and less when it is tight.
+  EXPECT_LT(most, (8u << 20) + 12 * (512u << 10));
+  EXPECT_GT(most, 3u << 20);
+  Caller good(listener_->port());
+  ASSERT_TRUE(good.send(put_frame("k", "v", 1)));
+  EXPECT_EQ(good.receive(1).size(), 1u) << "short frames need no room";
+  // Each has to be here in whole within a time that its length gives; then there is room again, for one who waits as well.
+  ASSERT_TRUE(good.send(frame));
+  EXPECT_EQ(good.receive(1).size(), 1u);
+  halves.clear();
+  EXPECT_TRUE(eventually([&] { return rig_.shared->connections() == 1; }));
+  good.close();
+  EXPECT_TRUE(eventually([&] { return rig_.shared->client_buffers() == 0; })) << rig_.shared->client_buffers();
+}
+
+TEST_F(Listening, half_a_frame_is_not_waited_for_for_ever) {
+  ClientListenerOptions options;
+  options.stalled_timeout_us = 50'000;
+  start(options);
+  Caller half(listener_->port());
+  ASSERT_TRUE(half.send(put_frame("k", "value", 1).substr(0, 20)));
+  EXPECT_TRUE(half.closed_by_node());
+  EXPECT_EQ(sum(&WorkerCounts::timeouts), 1u);
+}
+
+TEST_F(Listening, nobody_needs_a_long_frame_to_say_who_he_is) {
+  start();
+  Caller stranger(listener_->port(), nullptr, false);
+  std::string frame = put_frame("big", std::string(1u << 20, 'x'), 1);
+  frame[5] = static_cast<char>(Opcode::hello);
+  ASSERT_TRUE(stranger.send(std::string_view(frame).substr(0, 100)));
+  const auto told = stranger.receive(1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].status, Status::item_too_large);
+  EXPECT_TRUE(stranger.closed_by_node());
+}
+
 TEST_F(Listening, a_client_that_takes_nothing_for_too_long_is_cut_off_and_counted) {
   ClientListenerOptions options;
   options.stalled_timeout_us = 50'000;
