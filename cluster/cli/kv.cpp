@@ -4,11 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cluster/cli/input.hpp"
 #include "cluster/cli/ndjson.hpp"
 #include "cluster/cli/verbs.hpp"
 #include "cluster/record/record_table.hpp"
@@ -46,8 +44,8 @@ Error not_found(const std::string& key) { return {"not_found", "no key " + print
 
 // What the writing verbs have in common.
 struct KvOptions {
-  std::string key, value, file, token, ttl, durability, prefix;
-  std::uint64_t expires_at_us = 0;
+  std::string key, value, file, token, ttl, expires_at, durability, prefix;
+  const CLI::Option* value_option = nullptr;   // whether VALUE was given: "" is a value too
   bool base64 = false, if_absent = false, persist = false, keys_only = false;
   std::uint64_t limit = 0;
   std::vector<std::string> keys;
@@ -60,12 +58,18 @@ Result<std::string> as_bytes(const KvOptions& o, const std::string& text) {
   return bytes;
 }
 
+// Above the largest limits.value of any region.
+constexpr std::size_t value_bytes_max = 16u << 20;
+
+// Only what was asked for: a key must not be emptied because a VALUE was forgotten.
 Result<std::string> value_of(const KvOptions& o) {
+  const bool given = o.value_option->count() > 0;
+  if (given && !o.file.empty()) return failure("usage", "VALUE and --file together", "one of them");
+  if (!given && o.file.empty()) return failure("usage", "which value?", "VALUE, --file FILE, or - for standard input");
   if (o.file.empty() && o.value != "-") return as_bytes(o, o.value);
-  if (o.file.empty()) return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  std::ifstream in(o.file, std::ios::binary);
-  if (!in) return failure("file_unreadable", "cannot read " + o.file, "");
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  auto input = Input::open(o.file);
+  if (!input) return tl::unexpected(input.error());
+  return read_all(*input, value_bytes_max);
 }
 
 Result<Durability> parse_durability(const std::string& text) {
@@ -76,11 +80,21 @@ Result<Durability> parse_durability(const std::string& text) {
   return failure("usage", "unknown durability '" + text + "'", "owner, replica, majority or all");
 }
 
+Result<std::uint64_t> parse_time(const std::string& text) {
+  std::uint64_t us = 0;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, us);
+  if (read.ec == std::errc{} && read.ptr == end) return us;
+  return failure("usage", "--expires-at " + printable(text) + " is no time", "microseconds since 1970 UTC, below 2^64: 1800000000000000");
+}
+
 // 0: never.
 Result<std::uint64_t> expiry_of(const KvOptions& o) {
-  if (o.ttl.empty()) return o.expires_at_us;
+  if (!o.expires_at.empty()) return parse_time(o.expires_at);
+  if (o.ttl.empty()) return 0;
   const auto ttl = client::parse_duration(o.ttl);
   if (!ttl) return tl::unexpected(ttl.error());
+  if (ttl->count() == 0) return failure("usage", "--ttl " + printable(o.ttl) + " is no time to live", "at least 1ms; `zaris kv del` deletes");
   return now_us() + static_cast<std::uint64_t>(ttl->count()) * 1000;
 }
 
@@ -222,7 +236,8 @@ int ttl(const Context& context, const KvOptions& o) {
 }
 
 int touch(const Context& context, const KvOptions& o) {
-  if (o.persist == !(o.ttl.empty() && o.expires_at_us == 0)) return fail({"usage", "until when?", "one of --ttl, --expires-at, --persist"});
+  const bool until = !o.ttl.empty() || !o.expires_at.empty();
+  if (o.persist == until) return fail({"usage", "until when?", "one of --ttl, --expires-at, --persist"});
   const auto key = as_bytes(o, o.key);
   if (!key) return fail(key.error());
   const auto expires = expiry_of(o);
@@ -310,10 +325,10 @@ void add_kv(CLI::App& app, Context& context) {
   };
   const auto key = [](auto& sub) { sub.first->add_option("KEY", sub.second->key, "the key; any bytes")->required(); };
   const auto writes = [](auto& sub) {
-    sub.first->add_option("VALUE", sub.second->value, "the value, or - for standard input");
-    sub.first->add_option("--file", sub.second->file, "take the value from a file");
-    sub.first->add_option("--ttl", sub.second->ttl, "expire after this long (10s, 5m, 3d)");
-    sub.first->add_option("--expires-at", sub.second->expires_at_us, "expire at this time, microseconds since 1970 UTC");
+    sub.second->value_option = sub.first->add_option("VALUE", sub.second->value, "the value, or - for standard input; this or --file must be given");
+    sub.first->add_option("--file", sub.second->file, "take the value from a file, at most 16 MiB");
+    CLI::Option* ttl = sub.first->add_option("--ttl", sub.second->ttl, "expire after this long (10s, 5m, 3d)");
+    sub.first->add_option("--expires-at", sub.second->expires_at, "expire at this time, microseconds since 1970 UTC")->excludes(ttl);
     sub.first->add_option("--durability", sub.second->durability, "owner, replica, majority or all; else the store's own");
   };
   {
@@ -346,8 +361,8 @@ void add_kv(CLI::App& app, Context& context) {
   {
     auto sub = verb("touch", "change when a key expires", "zaris kv touch session:1 --ttl 30m\nzaris kv touch session:1 --persist", [](auto& c, auto& o) { return touch(c, o); });
     key(sub);
-    sub.first->add_option("--ttl", sub.second->ttl, "after this long (10s, 5m, 3d)");
-    sub.first->add_option("--expires-at", sub.second->expires_at_us, "at this time, microseconds since 1970 UTC");
+    CLI::Option* ttl = sub.first->add_option("--ttl", sub.second->ttl, "after this long (10s, 5m, 3d)");
+    sub.first->add_option("--expires-at", sub.second->expires_at, "at this time, microseconds since 1970 UTC")->excludes(ttl);
     sub.first->add_flag("--persist", sub.second->persist, "never");
   }
   {

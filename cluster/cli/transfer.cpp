@@ -1,13 +1,12 @@
 // kv export, kv import: everything out, everything in.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 
+#include "cluster/cli/input.hpp"
 #include "cluster/cli/ndjson.hpp"
 #include "cluster/cli/verbs.hpp"
 #include "cluster/record/record_table.hpp"
@@ -59,66 +58,19 @@ int export_all(const Context& context, const TransferOptions& o) {
   return exit_ok;
 }
 
-// Lines of a file descriptor, however long.
-class Lines {
- public:
-  explicit Lines(int fd) : fd_(fd) {}
-  // A view that is good until the next call; false at the end.
-  bool next(std::string_view& line) {
-    while (true) {
-      const auto newline = buffer_.find('\n', scanned_);
-      if (newline != std::string::npos) {
-        line = std::string_view(buffer_).substr(at_, newline - at_);
-        at_ = scanned_ = newline + 1;
-        ++number_;
-        return true;
-      }
-      if (end_) {
-        if (at_ == buffer_.size()) return false;
-        line = std::string_view(buffer_).substr(at_);
-        at_ = scanned_ = buffer_.size();
-        ++number_;
-        return true;
-      }
-      buffer_.erase(0, at_);
-      at_ = 0;
-      scanned_ = buffer_.size();
-      if (buffer_.size() > line_bytes_max) {
-        too_long_ = true;
-        return false;
-      }
-      const std::size_t room = 1u << 20;
-      buffer_.resize(scanned_ + room);
-      ssize_t got = 0;
-      do {
-        got = ::read(fd_, buffer_.data() + scanned_, room);
-      } while (got < 0 && errno == EINTR);
-      buffer_.resize(scanned_ + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-      end_ = got <= 0;
-    }
-  }
-  [[nodiscard]] std::uint64_t number() const { return number_; }
-  [[nodiscard]] bool too_long() const { return too_long_; }
-
- private:
-  static constexpr std::size_t line_bytes_max = 64u << 20;
-  int fd_;
-  std::string buffer_;
-  std::size_t at_ = 0, scanned_ = 0;
-  std::uint64_t number_ = 0;
-  bool end_ = false, too_long_ = false;
-};
-
 class Import {
  public:
   Import(const Context& context, const TransferOptions& o, client::Client& client) : context_(context), o_(o), client_(client), progress_(context) {}
 
-  int run(int fd) {
-    Lines lines(fd);
+  int run(Input& input) {
+    Lines lines(input);
     std::string_view line;
     std::vector<client::Operation> batch;
     std::size_t batch_bytes = 0;
-    while (lines.next(line)) {
+    while (true) {
+      const auto more = lines.next(line);
+      if (!more) return stop_reading(more.error(), batch);
+      if (!*more) break;
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
       if (line.empty()) continue;
       auto row = read_line(line);
@@ -142,7 +94,6 @@ class Import {
         if (const auto code = collect(in_flight_max)) return *code;
       }
     }
-    if (lines.too_long()) return stop({"input_invalid", fmt::format("line {} is over 64 MiB", lines.number() + 1), ""}, batch);
     if (!batch.empty()) send(std::move(batch));
     if (const auto code = collect(0)) return *code;
     progress_.done(summary());
@@ -173,12 +124,23 @@ class Import {
     return std::nullopt;
   }
 
-  // Ends early: what was sent is waited for, and said.
-  int stop(const Error& why, const std::vector<client::Operation>& unsent) {
+  // The rest of the input is not known: what it would have said is not done, and nobody may take this for the whole.
+  int stop_reading(Error why, const std::vector<client::Operation>& unsent) {
+    settle();
+    why.what += fmt::format("; {} rows had been imported", show_count(done_));
+    return stop(why, unsent);
+  }
+
+  void settle() {
     while (!flight_.empty()) {
       for (const auto& outcome : flight_.front().get()) done_ += outcome.error ? 0 : 1;
       flight_.pop_front();
     }
+  }
+
+  // Ends early: what was sent is waited for, and said.
+  int stop(const Error& why, const std::vector<client::Operation>& unsent) {
+    settle();
     progress_.done(summary() + (unsent.empty() ? "" : fmt::format("; {} rows read and not sent", unsent.size())));
     const int code = fail(why);
     return done_ > 0 && code == exit_refused ? exit_partly : code;
@@ -204,18 +166,15 @@ class Import {
 };
 
 int import_all(const Context& context, const TransferOptions& o) {
-  int fd = STDIN_FILENO;
-  if (!o.file.empty() && o.file != "-") {
-    fd = ::open(o.file.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fail({"file_unreadable", fmt::format("cannot read {}: {}", o.file, std::strerror(errno)), ""});
-  }
+  auto input = Input::open(o.file);
+  if (!input) return fail(input.error());
   auto options = context.url_options();
   if (!options) return fail(options.error());
   options->retry_unknown = true;  // a put of the same value twice is what an import is
   if (context.timeout_text.empty()) options->timeout = std::chrono::seconds(60);
   const auto client = client::Client::connect(std::move(*options));
   if (!client) return fail(client.error());
-  return Import(context, o, **client).run(fd);
+  return Import(context, o, **client).run(*input);
 }
 
 }  // namespace
@@ -237,7 +196,7 @@ void add_transfer(CLI::App& kv, Context& context) {
     auto [sub, o] = verb("import", "write what lines of JSON say, as export gives them; a row with \"deleted\":true deletes",
                          "zaris kv import a.ndjson\nzaris kv export --url zaris://a/main | zaris kv import --url zaris://b/main",
                          [](auto& c, auto& options) { return import_all(c, options); });
-    sub->add_option("FILE", o->file, "a file instead of standard input");
+    sub->add_option("FILE", o->file, "a file; without one, or for -, standard input");
     sub->add_option("--batch", o->batch, "rows per bulk")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{65'536}));
     sub->add_flag("--keep-going", o->keep_going, "go on past rows that are refused (exit 11 at the end)");
   }

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 
@@ -73,6 +74,64 @@ def keys(a):
     fails(7, "item_too_large", "kv", "put", "k" * 65537, "v", *url)
     for key in ("big", "pipe", "session", "k" * 65536):
         check("del", zaris("kv", "del", key, *url)[0], 0)
+
+
+def values(a):
+    """A value is what was asked for, whole, or nothing is written."""
+    url = ("--url", a.url)
+    check("put", zaris("kv", "put", "kept", "kept", *url)[0], 0)
+    fails(2, "usage", "kv", "put", "kept", *url)
+    fails(2, "usage", "kv", "put", "kept", *url, stdin=b"from a pipe")
+    fails(2, "usage", "kv", "cas", "kept", "--token", "1:00000000", *url)
+    fails(2, "usage", "kv", "put", "kept", "value", "--file", "/dev/null", *url)
+    fails(2, "usage", "kv", "put", "kept", "-", "--file", "/dev/null", *url)
+    err = fails(3, "file_unreadable", "kv", "put", "kept", "--file", "/", *url)
+    check("the file and the reason", "cannot read /: Is a directory" in err, True)
+    fails(3, "file_unreadable", "kv", "put", "kept", "--file", "/nowhere", *url)
+    folder = os.open("/", os.O_RDONLY)
+    run = subprocess.run([str(BIN / "zaris"), "kv", "put", "kept", "-", *url], stdin=folder, capture_output=True, timeout=60)
+    os.close(folder)
+    check("a folder for standard input", (run.returncode, b"file_unreadable" in run.stderr), (3, True))
+    fails(7, "item_too_large", "kv", "put", "kept", "--file", "/dev/zero", *url)
+    with open("/dev/zero", "rb") as zeros:
+        run = subprocess.run([str(BIN / "zaris"), "kv", "put", "kept", "-", *url], stdin=zeros, capture_output=True, timeout=60)
+    check("no end", (run.returncode, b"item_too_large" in run.stderr), (7, True))
+    check("nothing of that was written", zaris("kv", "get", "kept", *url)[1], b"kept")
+
+    fails(2, "usage", "kv", "put", "kept", "v", "--ttl", "1h", "--expires-at", "1800000000000000", *url)
+    fails(2, "usage", "kv", "touch", "kept", "--ttl", "1h", "--expires-at", "1800000000000000", *url)
+    fails(2, "usage", "kv", "put", "kept", "v", "--ttl", "0s", *url)
+    fails(2, "usage", "kv", "touch", "kept", "--ttl", "0s", *url)
+    for time in ("18446744073709551616", "99999999999999999999999999", "-1", "tomorrow", "1.5"):
+        fails(2, "usage", "kv", "put", "kept", "v", "--expires-at=" + time, *url)
+        fails(2, "usage", "kv", "touch", "kept", "--expires-at=" + time, *url)
+    check("nothing of that was written", (zaris("kv", "get", "kept", *url)[1], zaris("kv", "ttl", "kept", *url)[1]), (b"kept", b"never\n"))
+    check("a far time", zaris("kv", "touch", "kept", "--expires-at", "18446744073709551615", *url)[0], 0)
+    check("an empty value", zaris("kv", "put", "kept", "", *url)[0], 0)
+    check("an empty value", zaris("kv", "get", "kept", *url)[:2], (0, b""))
+    check("an empty file", zaris("kv", "put", "kept", "--file", "/dev/null", *url)[0], 0)
+    check("del", zaris("kv", "del", "kept", *url)[0], 0)
+
+
+def broken_input(a):
+    """A read error is not the end of the file."""
+    url = ("--url", a.url)
+    err = fails(3, "file_unreadable", "kv", "import", "/", *url)
+    check("the file, the reason, the rows", "cannot read /: Is a directory; 0 rows had been imported" in err, True)
+    folder = os.open("/", os.O_RDONLY)
+    run = subprocess.run([str(BIN / "zaris"), "kv", "import", *url], stdin=folder, capture_output=True, timeout=60)
+    os.close(folder)
+    check("a folder for standard input", (run.returncode, b"file_unreadable" in run.stderr), (3, True))
+    # Five rows and half a one, then an error: a socket whose other end goes away with something unread.
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"unread")
+    ours.sendall(b"".join(b'{"key":"%s","value":""}\n' % b64(b"broken:%d" % n).encode() for n in range(5)) + b'{"key":"')
+    ours.close()
+    run = subprocess.run([str(BIN / "zaris"), "kv", "import", "--batch", "2", *url], stdin=theirs, capture_output=True, timeout=60)
+    theirs.close()
+    check(f"half way: {run.stderr}", (run.returncode, b"file_unreadable: cannot read standard input: " in run.stderr, b"; 4 rows had been imported" in run.stderr), (3, True, True))
+    check("so many are there", len(zaris("kv", "scan", "--prefix", "broken:", *url)[1].splitlines()), 4)
+    check("del", zaris("kv", "del", "--prefix", "broken:", "--yes", *url)[0], 0)
 
 
 def odd_keys():
@@ -189,6 +248,8 @@ with Bench("cli") as bench:
     b = bench.region("b", segments=16).start("ready")
     secure = bench.region("c", listeners__client_tls__address=f"127.0.0.1:{free_port()}").start("ready")
     keys(a)
+    values(a)
+    broken_input(a)
     transfer(a, b)
     status(a, b)
     tls(secure)
