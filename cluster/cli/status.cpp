@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cluster/cli/link_json.hpp"
@@ -78,6 +79,28 @@ void show_link(const ordered_json& l) {
   if (!text("next_step").empty()) write_out("  next: " + text("next_step") + "\n");
 }
 
+// What is wrong with it; empty: nothing. Paused is somebody's wish, a copy takes its time, and who is behind catches up.
+std::string fault_of_region(const ordered_json& r) {
+  const auto state = r["state"].get<std::string>();
+  if (state == "serving") return "";
+  const auto reason = r["state_reason"].get<std::string>();
+  return fmt::format("node {} of region {} is {}{}", r["node"].get<std::string>(), r["region"].get<std::string>(), state, reason.empty() ? "" : ": " + reason);
+}
+
+std::string fault_of_link(const ordered_json& l) {
+  const auto text = [&](const char* name) { return l.contains(name) && l[name].is_string() ? l[name].get<std::string>() : std::string(); };
+  static constexpr std::string_view well[] = {"running", "bootstrap", "repair", "paused"};
+  const std::string state = text("state");
+  if (std::find(std::begin(well), std::end(well), state) != std::end(well)) return "";
+  return fmt::format("link {} is {}{}", printable(text("name")), state.empty() ? "in no known state" : printable(state), text("reason").empty() ? "" : ": " + printable(text("reason")));
+}
+
+// Some answered and others did not: what cannot be reached is a fault of what was looked at, anything else one of the question.
+int status_of_unanswered(const Error& first) {
+  const int code = exit_code_of(first);
+  return code == exit_unreachable || code == exit_timed_out ? exit_no : exit_partly;
+}
+
 int status(const Context& context) {
   ordered_json regions = ordered_json::array(), links = ordered_json::array(), errors = ordered_json::array();
   std::optional<Error> first;
@@ -115,6 +138,11 @@ int status(const Context& context) {
   if (context.urls.size() == 2 && regions.size() == 2)
     in_step = regions[0]["digest"] == regions[1]["digest"] && regions[0]["live_keys"] == regions[1]["live_keys"];
 
+  std::vector<std::string> faults;
+  for (const auto& region : regions) faults.push_back(fault_of_region(region));
+  for (const auto& link : links) faults.push_back(fault_of_link(link));
+  std::erase(faults, "");
+
   if (context.format == Format::table || context.format == Format::wide) {
     for (const auto& region : regions) {
       show_region(region);
@@ -131,17 +159,19 @@ int status(const Context& context) {
   } else if (context.format == Format::name) {
     print_rows(context.format, {{}, "/region"}, regions);
   } else {
-    print_document(context.format, {{"regions", regions}, {"links", links}, {"in_step", in_step}, {"errors", errors}});
+    print_document(context.format, {{"regions", regions}, {"links", links}, {"in_step", in_step}, {"healthy", faults.empty() && !first}, {"faults", faults}, {"errors", errors}});
   }
-  if (!first) return exit_ok;
+  (void)flush_out();
+  for (const std::string& fault : faults) note(context, "not healthy: " + fault);
+  if (!first) return faults.empty() ? exit_ok : exit_no;
   const int code = fail(*first);
-  return regions.empty() && links.empty() ? code : exit_partly;
+  return regions.empty() && links.empty() ? code : status_of_unanswered(*first);
 }
 
 }  // namespace
 
 void add_status(CLI::App& app, Context& context) {
-  CLI::App* sub = add_verb(app, "status", "regions, links, and whether they are in step, on one screen",
+  CLI::App* sub = add_verb(app, "status", "regions, links, and whether they are in step, on one screen (exit 1 when one of them is not healthy)",
                            "zaris status\nzaris status --url zaris://a:7861/main --url zaris://b:7861/main --admin http://f:7891");
   sub->callback([&context] { context.action = [&context] { return status(context); }; });
 }

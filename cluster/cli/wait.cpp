@@ -19,12 +19,13 @@ constexpr milliseconds one_request{5000}, last_request{250};
 struct WaitOptions {
   std::string name;
   bool caught_up = false;
-  double staleness = 0;
+  std::string staleness;      // a length of time; a bare number is seconds
   std::string state;
 };
 
-// Asks until it is so. `check` returns an empty text when it is, else what is missing. 8 when the time is over.
-int wait_for(const Context& context, const std::string& what, const std::function<std::string(milliseconds left)>& check) {
+// Asks until it is so. `check` returns an empty text when it is, else what is missing; an error when waiting cannot help. 8 when the
+// time is over.
+int wait_for(const Context& context, const std::string& what, const std::function<Result<std::string>(milliseconds left)>& check) {
   const auto timeout = context.timeout(milliseconds(60'000));
   if (!timeout) return fail(timeout.error());
   const auto deadline = Clock::now() + *timeout;
@@ -32,7 +33,9 @@ int wait_for(const Context& context, const std::string& what, const std::functio
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
     // The last question gets time for an answer too, or it would be all that is told.
-    const std::string missing = check(std::clamp(left, last_request, one_request));
+    const auto answer = check(std::clamp(left, last_request, one_request));
+    if (!answer) return fail(answer.error());
+    const std::string& missing = *answer;
     if (missing.empty()) {
       progress.done(what);
       return exit_ok;
@@ -44,18 +47,25 @@ int wait_for(const Context& context, const std::string& what, const std::functio
   }
 }
 
+// 0: none was given.
+Result<double> seconds_of(const std::string& text) {
+  if (text.empty()) return 0.0;
+  const auto time = client::parse_duration(text);
+  if (!time) return tl::unexpected(time.error());
+  if (time->count() == 0) return failure("usage", "--staleness " + printable(text) + " is never so", "at least 1ms");
+  return static_cast<double>(time->count()) / 1e3;
+}
+
 // Caught up means: in stream everywhere, and at or above the head that a Ping sent **after this question** brought back. A
 // staleness shorter than the time since the question says just that.
 int wait_link(const Context& context, const WaitOptions& o) {
+  const auto most = seconds_of(o.staleness);
+  if (!most) return fail(most.error());
   const auto asked = Clock::now();
-  std::optional<Error> hopeless;
-  const int code = wait_for(context, fmt::format("link {}: {}", o.name, o.caught_up ? "caught up" : "as wanted"), [&](milliseconds left) -> std::string {
+  return wait_for(context, fmt::format("link {}: {}", o.name, o.caught_up ? "caught up" : "as wanted"), [&](milliseconds left) -> Result<std::string> {
     const auto link = link_of(context.admins[0], o.name, left);
     if (!link) {
-      if (link.error().code == "url_invalid" || link.error().code == "link_unknown") {
-        hopeless = link.error();
-        return "";
-      }
+      if (link.error().code == "url_invalid" || link.error().code == "link_unknown") return tl::unexpected(link.error());
       return link.error().what;
     }
     const std::string state = link->value("state", "unknown");
@@ -69,39 +79,31 @@ int wait_link(const Context& context, const WaitOptions& o) {
       const double since = std::chrono::duration<double>(Clock::now() - asked).count();
       if (!link->value("caught_up", false) || staleness >= since) return stands();
     }
-    if (o.staleness > 0 && staleness >= o.staleness) return stands();
+    if (*most > 0 && staleness >= *most) return stands();
     if (!o.state.empty() && state != o.state) return stands();
-    return "";
+    return std::string();
   });
-  return hopeless ? fail(*hopeless) : code;
 }
 
 int wait_ready(const Context& context) {
-  std::optional<Error> hopeless;
-  const int code = wait_for(context, "ready", [&](milliseconds) -> std::string {
+  return wait_for(context, "ready", [&](milliseconds) -> Result<std::string> {
     for (std::size_t i = 0; i < context.urls.size(); ++i) {
       auto options = context.url_options(i);
-      if (!options) {
-        hopeless = options.error();
-        return "";
-      }
+      if (!options) return tl::unexpected(options.error());
       options->timeout = std::min(options->timeout, one_request);
       const auto client = client::Client::connect(std::move(*options));
       if (!client) {
         // A certificate or an identity does not put itself right.
-        if (client.error().code != "unreachable" && client.error().code != "connection_lost" && client.error().code != "timed_out") {
-          hopeless = client.error();
-          return "";
-        }
+        if (client.error().code != "unreachable" && client.error().code != "connection_lost" && client.error().code != "timed_out")
+          return tl::unexpected(client.error());
         return client.error().what;
       }
       const auto status = (*client)->status().get();
       if (!status) return status.error().what;
       if (status->state != "serving") return context.urls[i] + " is " + status->state + (status->state_reason.empty() ? "" : ": " + status->state_reason);
     }
-    return "";
+    return std::string();
   });
-  return hopeless ? fail(*hopeless) : code;
 }
 
 }  // namespace
@@ -116,14 +118,14 @@ void add_wait(CLI::App& app, Context& context) {
   {
     auto o = std::make_shared<WaitOptions>();
     CLI::App* sub = add_verb(*group, "link", "until a link is caught up, fresh enough, or in a state",
-                             "zaris wait link a-to-b --caught-up --timeout 60s\nzaris wait link a-to-b --state running\nzaris wait link a-to-b --staleness 1.5");
+                             "zaris wait link a-to-b --caught-up --timeout 60s\nzaris wait link a-to-b --state running\nzaris wait link a-to-b --staleness 1.5s");
     sub->add_option("NAME", o->name, "the link")->required();
     sub->add_flag("--caught-up", o->caught_up, "everything that the source held when this was asked is in the target");
-    sub->add_option("--staleness", o->staleness, "below this many seconds")->check(CLI::PositiveNumber);
-    sub->add_option("--state", o->state, "running, bootstrap, held, paused, …");
+    sub->add_option("--staleness", o->staleness, "less than this (500ms, 1.5s, 2m; a bare number is seconds)");
+    sub->add_option("--state", o->state, "in this state")->check(CLI::IsMember({"running", "bootstrap", "repair", "held", "paused", "backoff", "failed", "stuck"}));
     sub->callback([&context, o] {
       context.action = [&context, o] {
-        if (!o->caught_up && o->staleness == 0 && o->state.empty()) o->caught_up = true;
+        if (!o->caught_up && o->staleness.empty() && o->state.empty()) o->caught_up = true;
         return wait_link(context, *o);
       };
     });

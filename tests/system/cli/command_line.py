@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness.fake_follower import FakeFollower, link  # noqa: E402
 from harness.processes import BIN, Bench, free_port, run_zaris  # noqa: E402
 from harness.waiting import eventually  # noqa: E402
 
@@ -187,10 +188,50 @@ def status(a, b):
     code, out, _ = zaris("status", "--url", a.url, "--url", b.url, "-o", "json")
     document = json.loads(out)
     check("status", (code, [r["region"] for r in document["regions"]], document["in_step"]), (0, ["a", "b"], False))
-    check("status of one that is gone", zaris("status", "--url", a.url, "--url", f"zaris://127.0.0.1:{free_port()}")[0], 11)
+    gone = f"zaris://127.0.0.1:{free_port()}"
+    check("status of one that is gone", zaris("status", "--url", a.url, "--url", gone)[0], 1)
+    check("status of what is gone", zaris("status", "--url", gone)[0], 4)
+    check("status of no follower", zaris("status", "--url", a.url, "--admin", f"http://127.0.0.1:{free_port()}")[0], 1)
+    check("status of what is no address", zaris("status", "--url", a.url, "--url", "http://x")[0], 11)
     check("a screen", b"region a" in zaris("status", "--url", a.url)[1], True)
     check("followers", zaris("feed", "followers", "--url", a.url, "-o", "json")[:2], (0, b"[]\n"))
     check("ready", zaris("wait", "ready", "--url", a.url, "--url", b.url)[0], 0)
+
+
+def health(a, empty):
+    """Exit 0 is healthy, 1 is not."""
+    with FakeFollower(ok=link("ok", "running")) as follower:
+        look = ("status", "--url", a.url, "--admin", follower.url)
+        for state, healthy in {"running": True, "bootstrap": True, "paused": True, "held": False, "failed": False, "stuck": False, "backoff": False}.items():
+            follower.links["x"] = link("x", state, "" if healthy else "large_removal: 3 segments wait for a word")
+            code, out, err = zaris(*look)
+            check(f"status while a link is {state}", (code, f"not healthy: link x is {state}" in err, b"link x   " + state.encode() in out), (0 if healthy else 1, not healthy, True))
+            check(f"healthy while a link is {state}", json.loads(zaris(*look, "-o", "json")[1])["healthy"], healthy)
+    # Back without its data, told to hold.
+    check("status before", zaris("status", "--url", empty.url)[0], 0)
+    zaris("kv", "put", "k", "v", "--url", empty.url)
+    check("clean stop", empty.stop(), 0)
+    empty.start("live")
+    eventually(lambda: zaris("status", "--url", empty.url, "-o", "name")[1] == b"h\n", "the node answers", 10)
+    code, _, err = zaris("status", "--url", empty.url)
+    check(f"status of a node that holds: {err}", (code, "not healthy: node h1 of region h is holding" in err), (1, True))
+    check("accepted", zaris("node", "accept-empty", "--yes", "--url", empty.url)[0], 0)
+    check("status of one that serves", zaris("status", "--url", empty.url)[0], 0)
+
+
+def waits():
+    with FakeFollower(x=link("x", "running")) as follower:
+        wait, admin = ("wait", "link"), ("--admin", follower.url, "--timeout", "1s")
+        err = fails(7, "link_unknown", *wait, "nosuch", "--caught-up", *admin)
+        check("no word of success", "caught up" in err, False)
+        for fresh_enough in ("1s", "1", "900ms", "1m", "0.9"):
+            check(f"staleness {fresh_enough}", zaris(*wait, "x", "--staleness", fresh_enough, *admin)[0], 0)
+        fails(8, "timed_out", *wait, "x", "--staleness", "700ms", *admin)
+        fails(2, "duration_invalid", *wait, "x", "--staleness", "soon", *admin)
+        fails(2, "usage", *wait, "x", "--staleness", "0", *admin)
+        check("state", zaris(*wait, "x", "--state", "running", *admin)[0], 0)
+        err = fails(2, "usage", *wait, "x", "--state", "bogus", *admin)
+        check("the states are named", all(state in err for state in ("running", "bootstrap", "held", "paused", "backoff", "failed", "stuck")), True)
 
 
 def tls(secure):
@@ -252,6 +293,8 @@ with Bench("cli") as bench:
     broken_input(a)
     transfer(a, b)
     status(a, b)
+    health(a, bench.region("h", node__on_empty_start="hold").start("ready"))
+    waits()
     tls(secure)
     mistakes(a)
 print(f"{passed} passed, 0 failed")
