@@ -6,6 +6,7 @@
 
 #include "cluster/cli/http.hpp"
 #include "cluster/cli/link_json.hpp"
+#include "cluster/cli/removal.hpp"
 #include "cluster/cli/verbs.hpp"
 
 namespace zaris::cli {
@@ -103,12 +104,23 @@ int list(const Context& context, const LinkOptions&) {
   return worst == exit_ok ? exit_ok : exit_partly;
 }
 
+// For people: with what the segments say about a removal that waits for a word. JSON shows the segments themselves.
+void print_link(Format format, ordered_json link) {
+  Sheet sheet = show_sheet;
+  const Removal waiting = removal_of(link);
+  if (waiting.segments > 0 && (format == Format::table || format == Format::wide)) {
+    link["would_remove"] = fmt::format("at least {} keys of the target, in {} segment{}", show_count(waiting.keys), show_count(waiting.segments), waiting.segments == 1 ? "" : "s");
+    sheet.columns.insert(sheet.columns.begin() + 3, {"would remove", "/would_remove"});
+  }
+  print_one(format, sheet, link);
+}
+
 int show(const Context& context, const LinkOptions& o) {
   const auto timeout = context.timeout(default_timeout);
   if (!timeout) return fail(timeout.error());
   const auto link = link_of(context.admins[0], o.name, *timeout);
   if (!link) return fail(link.error());
-  print_one(context.format, show_sheet, *link);
+  print_link(context.format, *link);
   if (context.format == Format::wide && link->contains("segments")) {
     write_out("\n");
     print_rows(Format::table, segment_sheet, (*link)["segments"]);
@@ -118,31 +130,47 @@ int show(const Context& context, const LinkOptions& o) {
 
 struct Verb {
   const char* name;
+  std::string_view accepts;   // codes of a hold that it answers, by spaces
   const char* description;
   const char* done;
   const char* question;  // null: nothing is lost by it
 };
 constexpr Verb verbs[] = {
-    {"pause", "stop following; the place is kept", "paused; the source keeps its log for it within log.pin_bytes and log.pin_age", nullptr},
-    {"resume", "go on", "resumed", nullptr},
-    {"accept-source", "held(source_reset): make the target what the source is now", "accepted; the target becomes what the source is",
+    {"pause", "", "stop following; the place is kept", "paused; the source keeps its log for it within log.pin_bytes and log.pin_age", nullptr},
+    {"resume", "", "go on", "resumed", nullptr},
+    {"accept-source", "source_reset wrong_cluster ahead_of_source source_changed", "held(source_reset): make the target what the source is now", "accepted; the target becomes what the source is",
      "The source lost its data or is another one than before. Accepting replaces the target's content in this link's scope by what the source holds now."},
-    {"accept-target", "held(target_changed): take the target as it is, and begin anew", "accepted; the link begins anew",
+    {"accept-target", "target_changed", "held(target_changed): take the target as it is, and begin anew", "accepted; the link begins anew",
      "The target is another cluster than before. Accepting drops the positions that were kept for the old one and copies everything anew."},
-    {"accept-removal", "held(large_removal): let it remove that many keys, this once", "accepted; it goes on",
+    {"accept-removal", "large_removal", "held(large_removal): let it remove that many keys, this once", "accepted; it goes on",
      "The link is about to remove or roll back more keys of the target than links[].max_removal allows. Accepting lets it, this once."},
 };
+
+// What the follower would answer to this verb, by the link's status; as in follower/link/link_words.cpp.
+Result<void> would_be_done(const ordered_json& link, const Verb& verb) {
+  const std::string name = link.value("name", ""), state = link.value("state", ""), reason = link.value("reason", "");
+  if (verb.name == std::string_view("resume") && state != "paused") return failure("link_not_paused", "link " + name + " is not paused");
+  if (verb.accepts.empty()) return {};
+  if (verb.accepts == "large_removal" && removal_of(link).segments > 0) return {};
+  const std::string code = reason.substr(0, reason.find(':'));
+  if (state == "held" && (' ' + std::string(verb.accepts) + ' ').find(' ' + code + ' ') != std::string::npos) return {};
+  if (state == "paused") return failure("nothing_to_accept", fmt::format("link {} is paused; whether it is held does not show meanwhile", name), "zaris link resume " + name);
+  return failure("nothing_to_accept", fmt::format("link {} is {}{}: that is nothing for {}", name, state, reason.empty() ? "" : " (" + printable(reason) + ")", verb.name), "zaris link show " + name);
+}
+
+int dry_run(const Context& context, const LinkOptions& o, const Verb& verb, milliseconds timeout) {
+  const auto link = link_of(context.admins[0], o.name, timeout);
+  if (!link) return fail(link.error());
+  if (const auto would = would_be_done(*link, verb); !would) return fail(would.error());
+  note(context, fmt::format("would {} link {}, which stands so:", verb.name, o.name));
+  print_link(context.format, *link);
+  return exit_ok;
+}
 
 int act(const Context& context, const LinkOptions& o, const Verb& verb) {
   const auto timeout = context.timeout(default_timeout);
   if (!timeout) return fail(timeout.error());
-  if (context.dry_run) {
-    const auto link = link_of(context.admins[0], o.name, *timeout);
-    if (!link) return fail(link.error());
-    note(context, fmt::format("would {} link {}, which stands so:", verb.name, o.name));
-    print_one(context.format, show_sheet, *link);
-    return exit_ok;
-  }
+  if (context.dry_run) return dry_run(context, o, verb, *timeout);
   if (verb.question != nullptr)
     if (const auto sure = context.confirm(fmt::format("Link {}: {}", o.name, verb.question)); !sure) return fail(sure.error());
   const std::string query = o.reason.empty() ? "" : "?reason=" + url_encoded(o.reason);
@@ -153,13 +181,23 @@ int act(const Context& context, const LinkOptions& o, const Verb& verb) {
   return exit_ok;
 }
 
+// `zaris link list` asks a follower; the links of a target are its own register's.
+Error with_registered(client::Client& client, Error error) {
+  const auto links = client.list_links().get();
+  if (!links) return error;
+  std::string names;
+  for (const auto& link : links->links) names += (names.empty() ? "" : ", ") + printable(link.link);
+  error.hint = names.empty() ? "no link is registered at this region; is it the target? `zaris status --url URL`" : "registered there: " + names;
+  return error;
+}
+
 // The target's own register: what left a link's scope, and links that nobody runs any more.
 int drop(const Context& context, const LinkOptions& o, bool whole_link) {
   const auto client = context.connect();
   if (!client) return fail(client.error());
   const auto ask = [&](bool dry_run) { return whole_link ? (*client)->drop_link(o.name, dry_run).get() : (*client)->drop_scope(o.name, dry_run).get(); };
   const auto would = ask(true);
-  if (!would) return fail(would.error());
+  if (!would) return fail(would.error().code == "not_found" ? with_registered(**client, would.error()) : would.error());
   const std::string what = whole_link ? fmt::format("{} marks of link {}; its scope is no standby any more, its data stay", show_count(would->count), o.name)
                                       : fmt::format("{} keys that left the scope of link {}", show_count(would->count), o.name);
   if (context.dry_run) {

@@ -167,7 +167,7 @@ Status RequestExecutor::drop_link(const Frame& frame, std::string& out) {
   if (!decode(frame.body, request)) return malformed(frame, out);
   const auto links = node_.coordinator.links();
   const coordinator::LinkEntry* entry = links->find(request.link);
-  if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "zaris link list");
+  if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "`zaris status` says how many are");
   const std::uint64_t marks = node_.store.read_marks(entry->link, entry->scope.id()).size();
   if (!request.dry_run) {
     // First the register: a node that stops in between has no standby without a link, only marks that nobody asks for.
@@ -185,7 +185,7 @@ Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
   if (!decode(frame.body, request)) return malformed(frame, out);
   const auto links = node_.coordinator.links();
   const coordinator::LinkEntry* entry = links->find(request.link);
-  if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "zaris link list");
+  if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "`zaris status` says how many are");
   std::uint64_t count = 0;
   for (const Scope& left : entry->left_scopes) {
     store::ScanRequest scan{left, std::nullopt, 1024, 256u << 10, true};

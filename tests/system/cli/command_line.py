@@ -234,6 +234,27 @@ def waits():
         check("the states are named", all(state in err for state in ("running", "bootstrap", "held", "paused", "backoff", "failed", "stuck")), True)
 
 
+def accepting():
+    removal = ["large_removal: 1200 live keys would be removed", "", "large_removal: 34 live keys would be removed"]
+    links = {"well": link("well", "running"), "source": link("source", "held", "source_reset: it lost its data"), "target": link("target", "held", "target_changed: another one"),
+             "removal": link("removal", "held", "large_removal: 2 segments wait for a word", removal), "both": link("both", "paused", "paused: wait", removal), "paused": link("paused", "paused", "paused")}
+    fit = {("accept-source", "source"), ("accept-target", "target"), ("accept-removal", "removal"), ("accept-removal", "both"), ("resume", "paused"), ("resume", "both")}
+    with FakeFollower(**links) as follower:
+        admin = ("--admin", follower.url)
+        for verb, code in {"accept-source": "nothing_to_accept", "accept-target": "nothing_to_accept", "accept-removal": "nothing_to_accept", "resume": "link_not_paused"}.items():
+            for name in links:
+                if (verb, name) in fit:
+                    status, _, err = zaris("link", verb, name, "--dry-run", *admin)
+                    check(f"{verb} {name}", (status, f"would {verb} link {name}" in err), (0, True))
+                else:
+                    fails(9, code, "link", verb, name, "--dry-run", *admin)
+        check("nothing was done", follower.posted, [])
+        shown = zaris("link", "show", "removal", *admin)[1].decode()
+        check(f"what would go: {shown}", "at least 1,234 keys of the target, in 2 segments" in shown, True)
+        check("no such line elsewhere", "would remove" in zaris("link", "show", "well", *admin)[1].decode(), False)
+        check("JSON is the follower's", json.loads(zaris("link", "show", "removal", "-o", "json", *admin)[1]), links["removal"])
+
+
 def tls(secure):
     certificates = secure.folder.parent / "certificates"
     port = secure.config["listeners"]["client_tls"]["address"].split(":")[1]
@@ -295,6 +316,7 @@ with Bench("cli") as bench:
     status(a, b)
     health(a, bench.region("h", node__on_empty_start="hold").start("ready"))
     waits()
+    accepting()
     tls(secure)
     mistakes(a)
 print(f"{passed} passed, 0 failed")

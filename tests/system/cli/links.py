@@ -87,6 +87,10 @@ with Bench("cli-links") as bench:
 
     # The link ends; its marks are taken out of the target, and B is on its own.
     check("clean stop", follower.stop(), 0)
+    run = zaris("link", "drop", "nosuch", "--url", b.url, "--yes", status=1)
+    check(f"whose links: {run.stderr}", ("registered there: a-to-b" in run.stderr, "zaris link list" in run.stderr), (True, False))
+    run = zaris("link", "drop-scope", "nosuch", "--url", a.url, status=1)
+    check(f"whose links: {run.stderr}", ("no link is registered" in run.stderr, "zaris link list" in run.stderr), (True, False))
     zaris("link", "drop", "a-to-b", "--url", b.url, "--dry-run")
     zaris("link", "drop", "a-to-b", "--url", b.url, "--yes")
     check("B is active", json.loads(zaris("status", "--url", b.url, "-o", "json").stdout)["regions"][0]["role"], "active")

@@ -1,5 +1,8 @@
 // What the command line decides without a server.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -8,8 +11,10 @@
 
 #include "cluster/cli/exit_code.hpp"
 #include "cluster/cli/explain.hpp"
+#include "cluster/cli/input.hpp"
 #include "cluster/cli/ndjson.hpp"
 #include "cluster/cli/output.hpp"
+#include "cluster/cli/removal.hpp"
 #include "cluster/cli/suggest.hpp"
 #include "cluster/client/target.hpp"
 
@@ -74,6 +79,58 @@ TEST(Lines, MayBeWrittenByOthers) {
     ASSERT_FALSE(row) << bad;
     EXPECT_EQ(row.error().code, "input_invalid");
   }
+}
+
+// What was written, and then an error: the other end of a socket goes away with something unread.
+Input broken_after(std::string_view bytes) {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  EXPECT_EQ(::write(ends[0], "x", 1), 1);
+  EXPECT_EQ(::write(ends[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  ::close(ends[1]);
+  return Input(ends[0], "a socket", true);
+}
+
+TEST(Input, AnErrorIsNotTheEnd) {
+  Input lines_from = broken_after("one\ntwo\nhalf");
+  Lines lines(lines_from);
+  std::string_view line;
+  for (const char* wanted : {"one", "two"}) {
+    const auto more = lines.next(line);
+    ASSERT_TRUE(more && *more);
+    EXPECT_EQ(line, wanted);
+  }
+  const auto third = lines.next(line);
+  ASSERT_FALSE(third) << "half a line is no row";
+  EXPECT_EQ(third.error().code, "file_unreadable");
+  EXPECT_TRUE(third.error().what.starts_with("cannot read a socket: ")) << third.error().what;
+
+  Input value_from = broken_after("half a value");
+  const auto value = read_all(value_from, 100);
+  ASSERT_FALSE(value);
+  EXPECT_EQ(value.error().code, "file_unreadable");
+}
+
+TEST(Input, IsReadToItsBound) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ASSERT_EQ(::write(ends[1], "12345678", 8), 8);
+  ::close(ends[1]);
+  Input eight(ends[0], "a pipe", true);
+  EXPECT_EQ(read_all(eight, 8).value(), "12345678");
+  auto zeros = Input::open("/dev/zero");
+  ASSERT_TRUE(zeros);
+  const auto endless = read_all(*zeros, 1u << 20);
+  ASSERT_FALSE(endless);
+  EXPECT_EQ(endless.error().code, "item_too_large");
+}
+
+TEST(Removal, IsSummedOverTheSegmentsThatWait) {
+  const auto link = nlohmann::ordered_json::parse(R"({"segments":[{"stopped_reason":"large_removal: 1200 live keys would be removed"},{"stopped_reason":""},
+    {"stopped_reason":"item_too_large: 7 bytes"},{"stopped_reason":"large_removal: 34 live keys would be removed"},{"stopped_reason":null},{}]})");
+  EXPECT_EQ(removal_of(link).keys, 1234u);
+  EXPECT_EQ(removal_of(link).segments, 2u);
+  EXPECT_EQ(removal_of(nlohmann::ordered_json::object()).segments, 0u);
 }
 
 TEST(ExitCode, FollowsTheTable) {
