@@ -149,6 +149,7 @@ int run(int argc, char** argv, const BuildInfo& build) {
       split_words(admins, context.admins);
       context.admins_given = !context.admins.empty();
     }
+    context.urls_given = !context.urls.empty();
     if (context.urls.empty()) context.urls.push_back("zaris://127.0.0.1:7861");
     if (context.admins.empty()) context.admins.push_back("http://127.0.0.1:7891");
     const int code = context.action ? context.action() : exit_usage;

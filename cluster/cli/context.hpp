@@ -23,7 +23,7 @@ struct Context {
   // ---- options that every verb has
   std::vector<std::string> urls;           // --url, or ZARIS_URL; never empty after parsing
   std::vector<std::string> admins;         // --admin, or ZARIS_ADMIN; never empty after parsing
-  bool admins_given = false;
+  bool urls_given = false, admins_given = false;
   std::string format_text = "table";
   Format format = Format::table;
   std::string timeout_text;

@@ -5,7 +5,8 @@
 // 1. the target must hold nothing in the scope, or marks of this very replay;
 // 2. zaris-follower, child of this process, copies and follows;
 // 3. caught up with what the source held when that was asked: the child is ended;
-// 4. the link is dropped from the target; one that held because it was empty is told that it may serve.
+// 4. the link is dropped from the target; one that held because it was empty is told that it may serve;
+// 5. the pin is dropped from the source, so that it holds no log for a follower that will not come back.
 #include "cluster/cli/replay.hpp"
 
 #include <arpa/inet.h>
@@ -19,6 +20,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -26,6 +28,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/cli/link_json.hpp"
+#include "cluster/cli/replay_pin.hpp"
 #include "cluster/cli/verbs.hpp"
 
 namespace zaris::cli {
@@ -149,8 +152,19 @@ std::vector<std::string> settings_of(const ReplayOptions& o) {
   return out;
 }
 
+// Zero until the follower has reached it.
+ClusterId source_of(const nlohmann::ordered_json& link) {
+  const nlohmann::ordered_json::json_pointer at("/source/cluster_id");
+  std::uint64_t id = 0;
+  if (link.contains(at) && link.at(at).is_string()) {
+    const auto& text = link.at(at).get_ref<const std::string&>();
+    std::from_chars(text.data(), text.data() + text.size(), id, 16);
+  }
+  return ClusterId(id);
+}
+
 // Until the link is caught up with what the source held at this call. Progress on the way.
-int follow(const Context& context, const ReplayOptions& o, Follower& follower, milliseconds timeout, std::uint64_t& keys) {
+int follow(const Context& context, const ReplayOptions& o, Follower& follower, milliseconds timeout, ClusterId& source) {
   const auto began = Clock::now();
   Progress progress(context);
   std::string stands = "starting";
@@ -169,7 +183,8 @@ int follow(const Context& context, const ReplayOptions& o, Follower& follower, m
         const nlohmann::ordered_json::json_pointer at{std::string(path)};
         return link->contains(at) && link->at(at).is_number() ? link->at(at).get<double>() : 0.0;
       };
-      keys = static_cast<std::uint64_t>(number("/bootstrap/records"));
+      const auto keys = static_cast<std::uint64_t>(number("/bootstrap/records"));
+      source = source_of(*link);
       const double since = std::chrono::duration<double>(Clock::now() - began).count();
       if (link->value("caught_up", false) && number("/staleness_seconds") < since) {
         progress.done(fmt::format("replayed {} keys in {}", show_count(keys), show_seconds(since)));
@@ -187,6 +202,18 @@ int follow(const Context& context, const ReplayOptions& o, Follower& follower, m
   }
 }
 
+// The copy is done whatever comes of this: what is left is said, with the way to be rid of it.
+void let_go(const Context& context, const ReplayOptions& o, ClusterId source, ClusterId target) {
+  std::vector<std::string> urls;
+  if (!o.compare.empty()) urls.push_back(o.compare);
+  if (context.urls_given) urls.insert(urls.end(), context.urls.begin(), context.urls.end());
+  for (std::string& url : client_urls_of_feed(o.from, o.ca, o.cert, o.key)) urls.push_back(std::move(url));
+  if (const auto dropped = drop_replay_pin(context, urls, {o.name, source, target}); !dropped)
+    note(context, fmt::format("the source still holds its log for this replay, until log.pin_age: its pin could not be dropped ({})\n"
+                              "  try: zaris feed drop {} --url ADDRESS, with the source's client address; --compare or --url does it next time",
+                              dropped.error().what, printable(o.name)));
+}
+
 int replay(const Context& context, const ReplayOptions& o) {
   Context at = context;
   at.urls = {o.to};
@@ -194,7 +221,7 @@ int replay(const Context& context, const ReplayOptions& o) {
   if (!scope) return fail(scope.error());
   const auto timeout = context.timeout(std::chrono::hours(24));
   if (!timeout) return fail(timeout.error());
-  std::uint64_t keys = 0;
+  ClusterId source{};
   bool holding = false;
   {
     at.timeout_text.clear();
@@ -218,7 +245,7 @@ int replay(const Context& context, const ReplayOptions& o) {
   {
     Follower follower;
     if (const auto started = follower.start(settings_of(o)); !started) return fail(started.error());
-    if (const int code = follow(context, o, follower, *timeout, keys); code != exit_ok) return code;
+    if (const int code = follow(context, o, follower, *timeout, source); code != exit_ok) return code;
     follower.stop();
   }
   const auto target = at.connect();
@@ -227,18 +254,14 @@ int replay(const Context& context, const ReplayOptions& o) {
   if (!dropped) return fail(dropped.error());
   if (holding)
     if (const auto accepted = (*target)->accept_empty().get(); !accepted) return fail(accepted.error());
+  let_go(context, o, source, (*target)->welcome().cluster);
   if (o.compare.empty()) return exit_ok;
   const auto rows = (*target)->digest(*scope, protocol::DigestBy::total).get();
   if (!rows) return fail(rows.error());
   at.urls = {o.compare};
-  const auto source = at.connect();
-  if (!source) return fail(source.error());
-  // What the source kept for this follower; without --compare it lets go after log.pin_age.
-  const ClusterId here = (*target)->welcome().cluster;
-  if (const auto pins = (*source)->list_pins().get())
-    for (const auto& pin : pins->pins)
-      if (pin.link == o.name && pin.target == here) (void)(*source)->drop_pin({pin.principal, pin.link, pin.scope, pin.target}).get();
-  const auto theirs = (*source)->digest(*scope, protocol::DigestBy::total).get();
+  const auto there = at.connect();
+  if (!there) return fail(there.error());
+  const auto theirs = (*there)->digest(*scope, protocol::DigestBy::total).get();
   if (!theirs) return fail(theirs.error());
   if ((*rows)[0].count != (*theirs)[0].count || (*rows)[0].digest != (*theirs)[0].digest)
     return fail({"differ", fmt::format("{} keys there, {} here: it was written to meanwhile, or something is short", show_count((*theirs)[0].count), show_count((*rows)[0].count)),
@@ -251,7 +274,7 @@ int replay(const Context& context, const ReplayOptions& o) {
 
 void add_replay(CLI::App& app, Context& context) {
   auto o = std::make_shared<ReplayOptions>();
-  CLI::App* sub = add_verb(app, "replay", "make an empty region a copy of another one, from its feed",
+  CLI::App* sub = add_verb(app, "replay", "make an empty region a copy of another one, from its feed; its pin at the source is dropped by --compare, --url, or the default client ports of the feed's host",
                            "zaris replay --from zariss://b:7871 --to zaris://a:7861/main --ca ca.crt --cert follower.crt --key follower.key\n"
                            "zaris replay --from zariss://b:7871 --to zaris://a:7861/main --prefix t1: --dry-run");
   sub->add_option("--from", o->from, "the source's feed")->required();
@@ -261,7 +284,7 @@ void add_replay(CLI::App& app, Context& context) {
   sub->add_option("--key", o->key, "its private key (PEM)");
   sub->add_option("--prefix", o->prefixes, "only keys that begin so (repeatable)");
   sub->add_option("--name", o->name, "name of the link meanwhile; the same name goes on where a replay broke off");
-  sub->add_option("--compare", o->compare, "the source's client address: compare digests at the end (exit 1 if they differ), and drop the replay's pin");
+  sub->add_option("--compare", o->compare, "the source's client address: compare digests at the end (exit 1 if they differ)");
   sub->callback([&context, o] { context.action = [&context, o] { return replay(context, *o); }; });
 }
 

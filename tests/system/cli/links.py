@@ -75,15 +75,29 @@ with Bench("cli-links") as bench:
     zaris("feed", "drop", "a-to-b", "--url", a.url, status=2)
     zaris("feed", "drop", "a-to-b", "--url", a.url, "--dry-run")
 
-    # A copy of A in an empty region, and nothing left behind.
     feed, files = f"zariss://127.0.0.1:{a.feed_port}", bench.certificates
     pair = ("--ca", files / "ca.crt", "--cert", files / "reader.crt", "--key", files / "reader.key")
+
+    # A copy of A in an empty region, and nothing left behind.
     zaris("replay", "--from", feed, "--to", c.url, *pair, "--timeout", "60s", "--compare", a.url)
     assert_equal(a, c, bench.folder)
     check("no link left", json.loads(zaris("status", "--url", c.url, "-o", "json").stdout)["regions"][0]["links"], 0)
     check("no pin left", [p["link"] for p in json.loads(zaris("feed", "followers", "--url", a.url, "-o", "json").stdout)], ["a-to-b"])
     run = zaris("replay", "--from", feed, "--to", c.url, *pair, status=9)
     check("not over data", run.stderr.startswith("zaris: target_not_empty: "), True)
+
+    # Nor without --compare, where an address of the source is known; another region's pins stay, whatever their names.
+    def pins():
+        return [p["link"] for p in json.loads(zaris("feed", "followers", "--url", a.url, "-o", "json").stdout)]
+
+    d, e = bench.region("d").start("ready"), bench.region("e").start("ready")
+    run = zaris("replay", "--from", feed, "--to", d.url, *pair, "--timeout", "60s", "--url", b.url, "--url", a.url)
+    check(f"no pin left: {run.stderr}", (pins(), "pin" in run.stderr), (["a-to-b"], False))
+    run = zaris("replay", "--from", feed, "--to", e.url, *pair, "--timeout", "60s", "--url", b.url)
+    check(f"a pin left, and said: {run.stderr}", (sorted(pins()), "zaris feed drop replay --url" in run.stderr), (["a-to-b", "replay"], True))
+    assert_equal(a, e, bench.folder)
+    zaris("feed", "drop", "replay", "--url", a.url, "--yes")
+    check("as it said", pins(), ["a-to-b"])
 
     # The link ends; its marks are taken out of the target, and B is on its own.
     check("clean stop", follower.stop(), 0)

@@ -15,6 +15,7 @@
 #include "cluster/cli/ndjson.hpp"
 #include "cluster/cli/output.hpp"
 #include "cluster/cli/removal.hpp"
+#include "cluster/cli/replay_pin.hpp"
 #include "cluster/cli/suggest.hpp"
 #include "cluster/client/target.hpp"
 
@@ -131,6 +132,14 @@ TEST(Removal, IsSummedOverTheSegmentsThatWait) {
   EXPECT_EQ(removal_of(link).keys, 1234u);
   EXPECT_EQ(removal_of(link).segments, 2u);
   EXPECT_EQ(removal_of(nlohmann::ordered_json::object()).segments, 0u);
+}
+
+TEST(Replay, LooksForTheSourceOnTheHostOfItsFeed) {
+  using Urls = std::vector<std::string>;
+  EXPECT_EQ(client_urls_of_feed("zaris://b:17871", "", "", ""), Urls{"zaris://b:7861"});
+  EXPECT_EQ(client_urls_of_feed("zariss://b:7871", "/a b", "/c", "/k"), (Urls{"zariss://b:7863?ca=%2Fa%20b&cert=%2Fc&key=%2Fk", "zaris://b:7861"}));
+  EXPECT_EQ(client_urls_of_feed("zaris://[::1]:7871", "", "", ""), Urls{"zaris://[::1]:7861"});
+  EXPECT_EQ(client_urls_of_feed("nonsense", "", "", ""), Urls{});
 }
 
 TEST(ExitCode, FollowsTheTable) {
