@@ -36,6 +36,17 @@ Result<FeedEndpoint> endpoint_of(const Connection& c) {
   return out;
 }
 
+// "--output: json not in {table,ndjson}" is the parser's form; a person reads which formats there are.
+std::string usage_text(const CLI::ParseError& error) {
+  std::string text = printable(error.what(), 1024);
+  const auto braces = text.find(" not in {");
+  const auto colon = text.find(": ");
+  if (braces == std::string::npos || colon == std::string::npos || text.back() != '}') return text;
+  std::string known = text.substr(braces + 9, text.size() - braces - 10);
+  for (auto comma = known.find(','); comma != std::string::npos; comma = known.find(',', comma + 2)) known.insert(comma + 1, " ");
+  return text.substr(0, colon) + " '" + text.substr(colon + 2, braces - colon - 2) + "' is not known here; it is one of: " + known;
+}
+
 }  // namespace
 
 void interrupt(int signal) noexcept { interrupted = signal; }
@@ -70,7 +81,10 @@ int run(int argc, char** argv, const Environment& environment) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e, environment.out, environment.err) == 0 ? exit_ok : exit_usage;
+    if (e.get_exit_code() == 0) return app.exit(e, environment.out, environment.err);
+    const std::string verb = tail_verb->parsed() ? " tail" : segments_verb->parsed() ? " segments" : "";
+    environment.err << "zaris-feed: usage: " << usage_text(e) << "\n  try: zaris-feed" << verb << " --help\n";
+    return exit_usage;
   }
   auto endpoint = endpoint_of(connection);
   if (!endpoint) {

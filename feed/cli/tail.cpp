@@ -50,7 +50,6 @@ class Tail {
       : options_(options), out_(out), err_(err), stop_(stop), since_(options.since), loop_(Loop::create()), again_(loop_->timer()), watch_(loop_->timer()) {}
 
   int run() {
-    if (options_.table) out_ << table_head() << std::flush;
     connect();
     watch();
     while (!exit_) loop_->run_one();
@@ -87,8 +86,14 @@ class Tail {
     if (line.kind == TailLine::Kind::resume) since_ = resume_ = line.resume;
     if (line.kind == TailLine::Kind::error) return fail(line.error);
     if (!options_.table) out_ << text << '\n';
-    else if (line.kind == TailLine::Kind::change) out_ << line.row << '\n';
+    else if (line.kind == TailLine::Kind::change) show_row(line.row);
     if (line.kind == TailLine::Kind::change && ++changes_ == options_.count) exit_ = exit_ok;
+  }
+
+  // With the first row: whoever is refused has nothing to read below a head.
+  void show_row(const std::string& row) {
+    if (changes_ == 0) out_ << table_head();
+    out_ << row << '\n';
   }
 
   void fail(const Error& error) {

@@ -75,8 +75,17 @@ with Bench("cli-links") as bench:
     zaris("feed", "drop", "a-to-b", "--url", a.url, status=2)
     zaris("feed", "drop", "a-to-b", "--url", a.url, "--dry-run")
 
+    # The feed's own verbs: no head over nothing, and errors of one form.
     feed, files = f"zariss://127.0.0.1:{a.feed_port}", bench.certificates
     pair = ("--ca", files / "ca.crt", "--cert", files / "reader.crt", "--key", files / "reader.key")
+    run = zaris("feed", "tail", "--feed", feed, *pair, "--since", "nonsense", status=2)
+    check(f"no head: {run.stderr}", (run.stdout, run.stderr.startswith("zaris-feed: ")), ("", True))
+    run = zaris("feed", "tail", "--feed", feed, *pair, "--since", "oldest", "--count", "2")
+    check("one head", [line.split()[0] == "TIME" for line in run.stdout.splitlines()], [True, False, False])
+    run = zaris("feed", "tail", "-o", "json", status=2)
+    check(f"the formats: {run.stderr}", (run.stderr.startswith("zaris-feed: usage: "), "table, ndjson" in run.stderr, "\n  try: zaris-feed tail --help\n" in run.stderr), (True, True, True))
+    run = zaris("feed", "segments", "-o", "name", status=2)
+    check(f"the formats: {run.stderr}", (run.stderr.startswith("zaris-feed: usage: "), "table, json, ndjson" in run.stderr), (True, True))
 
     # A copy of A in an empty region, and nothing left behind.
     zaris("replay", "--from", feed, "--to", c.url, *pair, "--timeout", "60s", "--compare", a.url)
