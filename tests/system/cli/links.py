@@ -3,6 +3,7 @@
 import base64
 import json
 import pathlib
+import random
 import subprocess
 import sys
 
@@ -107,6 +108,17 @@ with Bench("cli-links") as bench:
     assert_equal(a, e, bench.folder)
     zaris("feed", "drop", "replay", "--url", a.url, "--yes")
     check("as it said", pins(), ["a-to-b"])
+
+    # With the default ports the feed's address is enough. An address of loopback's that nobody else has taken.
+    host = "127." + ".".join(str(random.randrange(1, 255)) for _ in range(3))
+    zaris("tls", "dev-ca", "--dir", files, "--server", "usual", "--name", host)
+    usual = bench.region("g", listeners__client__address=f"{host}:7861", listeners__feed__address=f"{host}:7871", tls__cert=str(files / "usual.crt"), tls__key=str(files / "usual.key"))
+    usual.url, g = f"zaris://{host}/main", bench.region("h").start("ready")
+    usual.start("ready")
+    load(usual, "row:", 100)
+    run = zaris("replay", "--from", f"zariss://{host}:7871", "--to", g.url, *pair, "--timeout", "60s")
+    check(f"no pin left: {run.stderr}", (zaris("feed", "followers", "--url", usual.url, "-o", "json").stdout, "pin" in run.stderr), ("[]\n", False))
+    assert_equal(usual, g, bench.folder)
 
     # The link ends; its marks are taken out of the target, and B is on its own.
     check("clean stop", follower.stop(), 0)
