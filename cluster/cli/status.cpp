@@ -68,9 +68,11 @@ void show_link(const ordered_json& l) {
     return l.contains(at) && l.at(at).is_number() ? l.at(at).get<double>() : 0.0;
   };
   const auto count = [&](const char* path) { return show_count(static_cast<std::uint64_t>(number(path))); };
-  write_out(fmt::format("link {}   {}{}   staleness {}   backlog {} revisions, {}{}\n", text("name"), text("state"), text("reason").empty() ? "" : " (" + text("reason") + ")",
-                        show_seconds(number("/staleness_seconds")), count("/backlog_revisions"), show_bytes(static_cast<std::uint64_t>(number("/backlog_bytes"))),
-                        l.value("caught_up", false) ? "   caught up" : ""));
+  const bool listening = l.contains("backlog_revisions") && l["backlog_revisions"].is_number();
+  const std::string backlog = listening ? fmt::format("{} revisions, {}", count("/backlog_revisions"), show_bytes(static_cast<std::uint64_t>(number("/backlog_bytes"))))
+                                        : "not known: the source is not listened to";
+  write_out(fmt::format("link {}   {}{}   staleness {}   backlog {}{}\n", text("name"), text("state"), text("reason").empty() ? "" : " (" + text("reason") + ")",
+                        show_seconds(number("/staleness_seconds")), backlog, l.value("caught_up", false) ? "   caught up" : ""));
   if (number("/bootstrap/segments_total") > number("/bootstrap/segments_done")) {
     const auto eta = number("/bootstrap/eta_seconds");
     write_out(fmt::format("  copying: {} of {} segments, {} keys{}\n", count("/bootstrap/segments_done"), count("/bootstrap/segments_total"), count("/bootstrap/records"),

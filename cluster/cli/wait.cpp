@@ -72,8 +72,10 @@ int wait_link(const Context& context, const WaitOptions& o) {
     const double staleness = link->value("staleness_seconds", 1e12);
     const auto stands = [&] {
       const std::string reason = link->value("reason", "");
-      return fmt::format("{}{}, staleness {}, backlog {} revisions", state, reason.empty() ? "" : " (" + reason + ")", show_seconds(staleness),
-                         show_count(link->value("backlog_revisions", std::uint64_t{0})));
+      const auto backlog = link->find("backlog_revisions");
+      const bool known = backlog != link->end() && backlog->is_number();  // null: the source is not listened to
+      return fmt::format("{}{}, staleness {}, backlog {}", state, reason.empty() ? "" : " (" + reason + ")", show_seconds(staleness),
+                         known ? show_count(backlog->get<std::uint64_t>()) + " revisions" : "not known");
     };
     if (o.caught_up) {
       const double since = std::chrono::duration<double>(Clock::now() - asked).count();

@@ -67,7 +67,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
         socket_(context_->io()), timer_(context_->io()), parser_(first_frame_max) {}
 
   void start() {
-    context_->post([self = shared_from_this()] {
+    asio::post(context_->io(), [self = shared_from_this()] {
       if (self->state_ == State::down) return;
       if (self->context_->own_io) self->context_->users.insert(self.get());
       self->arm_tick();
@@ -99,16 +99,16 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
       }
     }
     if (wake) {
-      context_->post([self = shared_from_this()] { self->flush(); });
+      asio::post(context_->io(), [self = shared_from_this()] { self->flush(); });
       return;
     }
-    context_->post([self = shared_from_this(), handler = std::move(handler)] {
+    asio::post(context_->io(), [self = shared_from_this(), handler = std::move(handler)] {
       handler(tl::unexpected(Error{"unreachable", "no connection to " + self->address(), {}}));
     });
   }
 
   void close() override {
-    context_->post([self = shared_from_this()] {
+    asio::post(context_->io(), [self = shared_from_this()] {
       self->end();
     });
   }

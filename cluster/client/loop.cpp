@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <utility>
 
@@ -17,10 +18,6 @@ std::shared_ptr<Loop> Loop::create() {
   // The thread keeps the context: a Loop that is destroyed by one of its own callbacks leaves it running to its end.
   context->thread = std::thread([context] {
     context->own_io->run();
-    {
-      const std::lock_guard lock(context->posting);
-      context->over = true;
-    }
     // Completions of what was closed just now still hold their connections.
     context->own_io->restart();
     while (context->own_io->poll() > 0) {}
@@ -42,12 +39,12 @@ Loop::~Loop() {
     end();
     context_->thread.detach();
   } else {
-    context_->post(end);
+    boost::asio::post(*context_->own_io, end);
     context_->thread.join();
   }
 }
 
-void Loop::post(std::function<void()> work) { context_->post(std::move(work)); }
+void Loop::post(std::function<void()> work) { boost::asio::post(context_->io(), std::move(work)); }
 
 namespace {
 

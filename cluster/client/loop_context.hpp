@@ -2,8 +2,6 @@
 #pragma once
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
@@ -25,15 +23,6 @@ struct LoopContext {
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work;
   std::thread thread;
   std::set<EndsWithLoop*> users;  // loop thread; only with an io_context of its own
-  std::mutex posting;
-  bool over = false;              // under posting: nothing that is posted would run any more
-
-  // Any thread. Dropped, with whatever it holds, once the loop is over: kept, it and the loop would hold each other.
-  template <class Work>
-  void post(Work work) {
-    const std::lock_guard lock(posting);
-    if (!over) boost::asio::post(io(), std::move(work));
-  }
   void end_users() {
     while (!users.empty()) {
       EndsWithLoop* user = *users.begin();
