@@ -108,6 +108,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
   }
 
   void close() override {
+    if (context_->ended) return;
     asio::post(context_->io(), [self = shared_from_this()] {
       self->end();
     });

@@ -30,9 +30,12 @@ Loop::Loop(std::shared_ptr<LoopContext> context) : context_(std::move(context)) 
 
 Loop::~Loop() {
   if (!context_->own_io) return;
-  context_->work.reset();
+  // There is work until this has run: behind a loop that has run out of it, it would stay queued for ever and hold the context,
+  // which holds the queue.
   const auto end = [context = context_] {
+    context->work.reset();
     context->end_users();
+    context->ended = true;
     context->own_io->stop();
   };
   if (context_->thread.get_id() == std::this_thread::get_id()) {

@@ -1,5 +1,6 @@
 // Private to cluster/client: what a Loop is in terms of Asio.
 #pragma once
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <optional>
@@ -23,6 +24,7 @@ struct LoopContext {
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work;
   std::thread thread;
   std::set<EndsWithLoop*> users;  // loop thread; only with an io_context of its own
+  std::atomic<bool> ended{false};  // end_users has ended every user; what would be posted now would stay queued for ever
   void end_users() {
     while (!users.empty()) {
       EndsWithLoop* user = *users.begin();

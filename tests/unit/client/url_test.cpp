@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -41,7 +42,7 @@ TEST(Url, RefusesWithAHint) {
 }
 
 TEST(Url, ReadsATokenFromAFileOnly) {
-  const std::string path = ::testing::TempDir() + "/zaris_url_token";
+  const std::string path = ::testing::TempDir() + "/zaris_url_token." + std::to_string(::getpid());
   std::ofstream(path) << "s3cret\nrest\n";
   EXPECT_EQ(parse_url("zaris://h/s?token_file=" + path)->token, "s3cret");
   EXPECT_EQ(parse_url("zaris://h/s?token_file=" + path + ".no").error().code, "file_unreadable");
