@@ -280,7 +280,7 @@ void LinkCore::on_progress(FeedConnection& feed, const feed::Progress& m) {
   }
   // The closed time was read before these heads: once they are all durable, everything up to it is applied.
   if (!feed.closing) {
-    feed.closing.emplace();
+    feed.closing = FeedConnection::Closing{};
     feed.closing->closed_time_us = feed.closed_time_us;
     for (std::size_t s = feed.index; s < segments_.size(); s += feeds_.size()) {
       if (!segments_[s].head) {
