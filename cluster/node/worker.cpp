@@ -24,8 +24,6 @@ constexpr std::size_t together_worth_it = 3;
 constexpr std::size_t together_bytes = 16u << 10;     // room for each
 constexpr std::size_t together_out_bytes = 1u << 20;  // answers are sent before there are many more
 constexpr std::size_t shared_in_bytes = together_max * together_bytes;
-constexpr std::size_t long_frame_bytes = 32u << 10;   // a frame from here on is read into the connection's own buffer
-constexpr std::size_t bulk_bytes = 512u << 10;        // room that a connection with long frames reads into
 constexpr std::size_t shared_out_keep = 4u << 20;     // an answer that grew beyond this gives its memory back
 constexpr int round_ms = 1000;                        // a loop moves at least this often
 constexpr int starved_round_ms = 20;                  // while a frame waits for room
@@ -542,48 +540,6 @@ bool Worker::continue_processing(Connection& connection) {
     if (connection.in.view().size() == before) break;  // the rest of a frame is still to come
   }
   return true;
-}
-
-// ---- room for long frames -----------------------------------------------------------------------------------------
-
-bool Worker::may_hold(const Connection& connection, std::size_t capacity) const {
-  return node_.client_buffers() - connection.accounted + capacity <= node_.client_buffers_max;
-}
-
-bool Worker::tight() const { return static_cast<std::uint64_t>(node_.input_bytes.load(std::memory_order_relaxed)) > node_.client_buffers_max / 2; }
-
-void Worker::account(Connection& connection) {
-  const std::size_t now = connection.in.capacity() - std::min(connection.in.capacity(), long_frame_bytes);
-  if (now == connection.accounted) return;
-  node_.input_bytes.fetch_add(static_cast<std::int64_t>(now) - static_cast<std::int64_t>(connection.accounted), std::memory_order_relaxed);
-  connection.accounted = now;
-}
-
-// Room for a frame of which only a part is here; if there is none now, the connection is not read from until there is.
-void Worker::want_room(Connection& connection, std::size_t capacity) {
-  if (connection.starved) return;
-  const std::size_t held = connection.in.view().size();
-  if (connection.in.room() + held >= capacity || may_hold(connection, capacity)) {
-    connection.in.reserve(capacity - std::min(capacity, held));
-    return;
-  }
-  connection.starved = true;
-  starved_.push_back(&connection);
-  watch(connection);
-}
-
-void Worker::feed_starved() {
-  while (!starved_.empty()) {
-    Connection& connection = *starved_.front();
-    const std::size_t capacity = std::max(connection.wanted, bulk_bytes);
-    if (!may_hold(connection, capacity)) return;
-    starved_.erase(starved_.begin());
-    connection.starved = false;
-    connection.in.reserve(capacity - std::min(capacity, connection.in.view().size()));
-    account(connection);
-    watch(connection);
-    if (connection.tls && connection.registered_read) read_some(connection);
-  }
 }
 
 // Reading rests while an answer waits: a client that does not read is not read from.

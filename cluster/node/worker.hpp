@@ -56,6 +56,8 @@ class Worker {
   [[nodiscard]] std::size_t open() const { return open_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr std::size_t long_frame_bytes = 32u << 10;  // a frame from here on is read into the connection's own buffer
+  static constexpr std::size_t bulk_bytes = 512u << 10;       // room that a connection with long frames reads into
   struct Listening {
     int fd;
     Protocol protocol;
@@ -86,7 +88,7 @@ class Worker {
   bool send_out(Connection& connection);
   bool continue_processing(Connection& connection);
   void watch(Connection& connection);
-  // Memory of frames that are only partly here.
+  // worker_room.cpp: memory of frames that are only partly here.
   [[nodiscard]] bool may_hold(const Connection& connection, std::size_t capacity) const;
   [[nodiscard]] bool tight() const;
   void account(Connection& connection);
