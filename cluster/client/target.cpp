@@ -5,6 +5,8 @@
 namespace zaris::client {
 namespace {
 
+constexpr std::size_t lone_bytes = 2u << 10;
+
 Error unreadable(std::string_view what) {
   return Error{"protocol_malformed", "the answer to " + std::string(what) + " cannot be read", "are both sides of versions that work together?"};
 }
@@ -138,7 +140,10 @@ void TargetConnection::map(Handler<protocol::MapAnswer> handler) {
 }
 
 void TargetConnection::apply(const ApplyBatch& batch, std::shared_ptr<const void> hold, Handler<ApplyAnswer> handler) {
-  connection_->send([&](std::string& out, std::uint32_t correlation) { protocol::encode_apply(out, correlation, batch); }, timeout_,
+  // Lone changes of a steady stream: nobody waits for their answers, and each that comes by itself wakes both ends.
+  const bool lone = batch.kind == ApplyKind::stream && batch.records.size() <= lone_bytes;
+  const std::uint16_t flags = lone ? protocol::flag_answer_may_wait : 0;
+  connection_->send([&](std::string& out, std::uint32_t correlation) { protocol::encode_apply(out, correlation, batch, flags); }, timeout_,
                     [handler = std::move(handler)](Result<Answer> answer) {
                       if (!answer) return handler(tl::unexpected(std::move(answer.error())));
                       ApplyAnswer value;

@@ -6,6 +6,10 @@ namespace zaris::node {
 
 namespace {
 constexpr std::size_t hello_bytes_max = 16u << 10;
+
+bool answered_ok(std::string_view answer) {
+  return answer.size() >= protocol::frame_header_bytes && answer[6] == 0 && answer[7] == 0;
+}
 }  // namespace
 
 using protocol::FrameStep;
@@ -60,7 +64,11 @@ ClientSession::Step ClientSession::consume(std::string_view in, RequestExecutor&
       }
       continue;
     }
+    const std::size_t at = out.size();
     executor.execute(frame, requester_, out);
+    const bool may_wait = (frame.header.status & protocol::flag_answer_may_wait) != 0 && answered_ok(std::string_view(out).substr(at));
+    step.may_wait = may_wait && (step.may_wait || step.answers == 0);
+    ++step.answers;
   }
 }
 

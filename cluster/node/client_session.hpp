@@ -17,6 +17,8 @@ class ClientSession {
     std::size_t consumed = 0;    // bytes of `in` that are done with
     std::size_t wanted = 0;      // the frame at the front takes this many bytes in all, as far as known (bounded)
     bool full = false;           // stopped since `out` has reached its bound; call again with the rest when it was sent
+    bool may_wait = false;       // every answer is an Ok to a request that says so (protocol::flag_answer_may_wait)
+    std::uint32_t answers = 0;
     bool close = false;          // send what is in `out`, then close
   };
   // Executes every whole frame at the front of `in` until `out` holds `output_max` bytes or more. Call inside a round of

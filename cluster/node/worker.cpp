@@ -25,10 +25,7 @@ constexpr std::size_t together_bytes = 16u << 10;     // room for each
 constexpr std::size_t together_out_bytes = 1u << 20;  // answers are sent before there are many more
 constexpr std::size_t shared_in_bytes = together_max * together_bytes;
 constexpr std::size_t shared_out_keep = 4u << 20;     // an answer that grew beyond this gives its memory back
-constexpr int round_ms = 1000;                        // a loop moves at least this often
-constexpr int starved_round_ms = 20;                  // while a frame waits for room
 constexpr std::size_t frame_bytes_per_second = 64u << 10;  // slower than that a long frame is not waited for
-constexpr MonoMicros accept_pause_us = 100'000;
 
 }  // namespace
 
@@ -117,8 +114,7 @@ void Worker::loop() {
   epoll_event events[128];
   MonoMicros looked_at = mono_now();
   while (!stop_.load(std::memory_order_relaxed)) {
-    const int timeout = accepting_paused_ ? static_cast<int>(accept_pause_us / 1000) : !starved_.empty() ? starved_round_ms : round_ms;
-    const int n = ::epoll_wait(epoll_, events, static_cast<int>(std::size(events)), timeout);
+    const int n = wait_for(events);
     rounds_.fetch_add(1, std::memory_order_relaxed);
     for (int i = 0; i < n; ++i) {
       void* const what = events[i].data.ptr;
@@ -135,12 +131,12 @@ void Worker::loop() {
     }
     read_together();
     feed_starved();
+    send_put_off();
     if (round_open_) {
       executor_.end_round();
       round_open_ = false;
     }
     dead_.clear();
-    loop_now_ = 0;
     // Once a second at most, however busy: the deadlines are seconds long.
     if (n < static_cast<int>(std::size(events)) || (rounds_.load(std::memory_order_relaxed) & 63) == 0) {
       const MonoMicros now = mono_now();
@@ -206,7 +202,7 @@ void Worker::pause_accepting() {
     for (const Listening& listening : listening_) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listening.fd, nullptr);
   }
   accepting_paused_ = true;
-  resume_at_ = mono_now() + accept_pause_us;
+  resume_at_ = mono_now() + accept_pause_ms * 1000;
 }
 
 void Worker::resume_accepting() {
@@ -242,6 +238,7 @@ void Worker::add(int fd, Protocol protocol) {
 void Worker::close(Connection& connection) {
   if (connection.fd < 0) return;
   if (connection.starved) std::erase(starved_, &connection);
+  if (!connection.put_off.empty()) std::erase(put_off_, &connection);
   connection.in.clear();
   account(connection);
   if (connection.tls) connection.tls->shutdown();
@@ -355,6 +352,7 @@ void Worker::read_some(Connection& connection) {
 
 // Half-closed or gone. Answers that wait are still sent to a half-closed peer; nothing more is read.
 void Worker::peer_ended(Connection& connection) {
+  if (!send_put_off(connection)) return;
   if (!connection.output_waits()) return close(connection);
   connection.ended = connection.closing = true;
   watch(connection);
@@ -362,6 +360,7 @@ void Worker::peer_ended(Connection& connection) {
 
 ClientSession::Step Worker::execute(Connection& connection, std::string_view bytes, bool from_shared) {
   in_round();
+  if (!connection.put_off.empty()) shared_out_.append(connection.put_off);
   const ClientSession::Step step = connection.session.consume(bytes, executor_, shared_out_, shared_out_.size() + options_.output_max);
   connection.wanted = step.wanted;
   if (connection.session.greeted() && !connection.output_waits()) connection.deadline = 0;
@@ -413,9 +412,7 @@ bool Worker::settle(Connection& connection, std::string_view answers, long taken
   return true;
 }
 
-bool Worker::process(Connection& connection, std::string_view bytes, bool from_shared) {
-  shared_out_.clear();
-  const ClientSession::Step step = execute(connection, bytes, from_shared);
+bool Worker::answer(Connection& connection) {
   long result = 0;
   if (!shared_out_.empty()) {
     if (connection.tls) {
@@ -429,6 +426,14 @@ bool Worker::process(Connection& connection, std::string_view bytes, bool from_s
   }
   if (!settle(connection, shared_out_, result)) return false;
   if (shared_out_.capacity() > shared_out_keep) std::string().swap(shared_out_);
+  return true;
+}
+
+bool Worker::process(Connection& connection, std::string_view bytes, bool from_shared) {
+  shared_out_.clear();
+  const ClientSession::Step step = execute(connection, bytes, from_shared);
+  if (put_off(connection, step, 0)) return true;
+  if (!answer(connection)) return false;
   if (step.full && !connection.output_waits()) return continue_processing(connection);
   return true;
 }
@@ -463,6 +468,7 @@ void Worker::read_together() {
       Connection& connection = *now[i];
       if (got[i] == -EAGAIN || got[i] == -EINTR) continue;
       if (got[i] <= 0) {
+        answer_together();  // what waited for company uses the same buffer
         peer_ended(connection);
         continue;
       }
@@ -472,7 +478,7 @@ void Worker::read_together() {
       connection.in.consume(held);  // it stands in front of what was read
       const std::size_t at = shared_out_.size();
       const ClientSession::Step step = execute(connection, {shared_in_.get() + i * together_bytes, held + static_cast<std::size_t>(got[i])}, true);
-      together_.push_back({&connection, at, shared_out_.size() - at, step.full});
+      if (!put_off(connection, step, at)) together_.push_back({&connection, at, shared_out_.size() - at, step.full});
       if (shared_out_.size() > together_out_bytes) answer_together();
     }
     answer_together();
@@ -580,6 +586,7 @@ void Worker::look_at_deadlines(MonoMicros now) {
 // What has arrived is answered; then the connection ends. A client that has sent nothing loses nothing.
 void Worker::drain_connection(Connection& connection) {
   if (connection.handshaking) return close(connection);
+  if (!send_put_off(connection)) return;
   if (!connection.output_waits() && connection.registered_read) {
     for (int i = 0; i < 64 && connection.fd >= 0 && !connection.output_waits() && !connection.closing; ++i) {
       const std::uint64_t before = counts_.received_bytes[static_cast<std::size_t>(connection.protocol)].value();

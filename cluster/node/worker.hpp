@@ -1,8 +1,11 @@
 // One thread of the client listener: its epoll set, its connections, its buffers. Internal to cluster/node.
 #pragma once
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +36,9 @@ struct Connection {
   MonoMicros frame_deadline = 0;             // a frame that has begun must be here in whole by then; 0: none has
   std::string out;                           // answers that the socket did not take
   std::size_t out_at = 0;
+  std::string put_off;                       // answers that may wait for company
+  std::uint32_t put_off_answers = 0;
+  MonoMicros put_off_until = 0;
   MonoMicros deadline = 0;                   // of the handshake and Hello, then of a stalled write; 0: none
   bool touched = false;                      // had bytes since the last look at idle buffers
   std::size_t index = 0;                     // in the worker's list
@@ -56,6 +62,7 @@ class Worker {
   [[nodiscard]] std::size_t open() const { return open_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr int accept_pause_ms = 100;
   static constexpr std::size_t long_frame_bytes = 32u << 10;  // a frame from here on is read into the connection's own buffer
   static constexpr std::size_t bulk_bytes = 512u << 10;       // room that a connection with long frames reads into
   struct Listening {
@@ -76,6 +83,8 @@ class Worker {
   void read_some(Connection& connection);
   // Executes what has been read, sends answers. False: the connection is gone.
   bool process(Connection& connection, std::string_view bytes, bool from_shared);
+  // Sends shared_out_ and settles. False: the connection is gone.
+  bool answer(Connection& connection);
   // Its first half: answers are appended to shared_out_, what is left over stays with the connection.
   ClientSession::Step execute(Connection& connection, std::string_view bytes, bool from_shared);
   // Its second: of `answers` the socket took `taken` bytes, or a negative errno. False: the connection is gone.
@@ -85,6 +94,12 @@ class Worker {
   void read_together();
   void answer_together();
   [[nodiscard]] static bool fits_together(const Connection& connection);
+  // worker_wait.cpp: how long a round may last, and answers that wait for company meanwhile.
+  [[nodiscard]] int wait_for(std::span<epoll_event> events);
+  // Takes shared_out_ from `at` on, if those answers may wait. False: they leave now.
+  [[nodiscard]] bool put_off(Connection& connection, const ClientSession::Step& step, std::size_t at);
+  void send_put_off();                         // what has waited long enough
+  bool send_put_off(Connection& connection);   // at once. False: the connection is gone
   bool send_out(Connection& connection);
   bool continue_processing(Connection& connection);
   void watch(Connection& connection);
@@ -118,13 +133,13 @@ class Worker {
   std::unique_ptr<BatchIo> batch_io_;               // null: not available, or not wanted
   std::vector<Connection*> readable_;               // of this round
   std::vector<Connection*> starved_;                // oldest first
+  std::vector<Connection*> put_off_;                // oldest first
   struct Together {
     Connection* connection;
     std::size_t at, size;                           // of its answers in shared_out_
     bool full;
   };
   std::vector<Together> together_;
-  MonoMicros loop_now_ = 0;
 
   std::mutex mutex_;
   std::vector<std::pair<int, Protocol>> mail_;

@@ -14,6 +14,9 @@ namespace zaris::protocol {
 inline constexpr std::uint8_t protocol_version = 1;
 inline constexpr std::uint8_t protocol_version_min = 1;
 
+// A request's flags. Bits that a node does not know are ignored.
+inline constexpr std::uint16_t flag_answer_may_wait = 1;      // the answer may leave together with later ones, half a millisecond late
+
 inline constexpr std::size_t frame_header_bytes = 12;         // of which 4 are the length
 inline constexpr std::size_t frame_overhead_bytes = 64u << 10;  // room over one key and one value
 
@@ -53,7 +56,7 @@ enum class Opcode : std::uint8_t {
 struct FrameHeader {
   std::uint8_t version = protocol_version;
   std::uint8_t opcode = 0;
-  std::uint16_t status = 0;        // answers: Status; requests: flags, 0
+  std::uint16_t status = 0;        // answers: Status; requests: flags
   std::uint32_t correlation = 0;   // 0: not an answer to anything (Map pushed)
 };
 

@@ -335,8 +335,8 @@ bool decode(std::string_view body, DropAnswer& out) {
 }
 
 // ---- ApplyBatch ---------------------------------------------------------------------------------------------------
-void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch& batch) {
-  const std::size_t at = begin_frame(out, Opcode::apply_batch, 0, correlation);
+void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch& batch, std::uint16_t flags) {
+  const std::size_t at = begin_frame(out, Opcode::apply_batch, flags, correlation);
   Packer pack(out);
   pack.array(batch.source_segments != 0 ? 19 : batch.may_lose.empty() ? 17 : 18);
   pack.str(batch.link);

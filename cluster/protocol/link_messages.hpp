@@ -112,7 +112,7 @@ void encode(std::string& out, std::uint32_t correlation, const MarkChecksumAnswe
 //
 // encode_apply appends header and array only; the caller sends batch.table and batch.records right behind them (one
 // gathering write). decode gives views into the frame, table and records included (checked by table_fits).
-void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch& batch);
+void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch& batch, std::uint16_t flags = 0);
 [[nodiscard]] bool decode(std::string_view body, ApplyBatch& out);
 
 // [0 status, 1 mark | nil, 2 [applied, skipped, replaced, removed, conflicts], 3 nil | [index, status], 4 target generation,

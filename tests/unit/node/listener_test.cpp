@@ -55,6 +55,7 @@ class Caller {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
   }
+  void say_no_more() { ::shutdown(fd_, SHUT_WR); }
   bool wait(short events) {
     pollfd p{fd_, events, 0};
     return ::poll(&p, 1, 20'000) == 1;
@@ -215,6 +216,57 @@ TEST_F(Listening, many_connections_at_once_each_get_their_own_answers) {
     std::uint64_t batched = 0;
     for (const auto& worker : rig_.shared->counts) batched += worker->batched_reads.value();
     EXPECT_EQ(batched > 0, batch_io && BatchIo::open(4) != nullptr);
+    listener_.reset();
+    rig_.shared->counts.clear();
+  }
+}
+
+std::string may_wait(std::string frame) {
+  frame[6] = static_cast<char>(protocol::flag_answer_may_wait);
+  return frame;
+}
+
+// Answers that may wait for company come all the same: alone, many, before others', and to a peer that has said its last.
+TEST_F(Listening, answers_that_may_wait_come_in_order_and_in_the_end) {
+  const auto answers = [](const std::vector<Answer>& all) {
+    std::vector<std::uint32_t> out;
+    for (const Answer& answer : all) out.push_back(answer.correlation);
+    return out;
+  };
+  for (const bool batch_io : {true, false}) {
+    ClientListenerOptions options;
+    options.address = "127.0.0.1:0";
+    options.batch_io = batch_io;
+    start(options);
+    std::vector<std::unique_ptr<Caller>> callers;
+    for (int i = 0; i < 8; ++i) callers.push_back(std::make_unique<Caller>(listener_->port()));
+    for (const auto& caller : callers) ASSERT_TRUE(caller->send(may_wait(put_frame("a", "1", 1))));
+    for (const auto& caller : callers) EXPECT_THAT(answers(caller->receive(1)), ::testing::ElementsAre(1));
+    std::string twenty;
+    for (std::uint32_t i = 1; i <= 20; ++i) twenty += may_wait(put_frame("a", "1", i));
+    for (const auto& caller : callers) ASSERT_TRUE(caller->send(twenty));
+    for (const auto& caller : callers) EXPECT_EQ(caller->receive(20).size(), 20u);
+    for (const auto& caller : callers) {
+      ASSERT_TRUE(caller->send(may_wait(put_frame("a", "1", 1)) + may_wait(get_frame("a", 2))));
+      ASSERT_TRUE(caller->send(get_frame("missing", 3)));
+      EXPECT_THAT(answers(caller->receive(3)), ::testing::ElementsAre(1, 2, 3));
+    }
+    // The last answer may wait, and its peer sends half a frame more, or says that this was all.
+    for (std::size_t i = 0; i < callers.size(); ++i) {
+      ASSERT_TRUE(callers[i]->send(may_wait(put_frame("a", "1", 1))));
+      if (i % 2 == 0) callers[i]->say_no_more();
+      else ASSERT_TRUE(callers[i]->send(get_frame("a", 2).substr(0, 9)));
+    }
+    for (const auto& caller : callers) EXPECT_THAT(answers(caller->receive(1)), ::testing::ElementsAre(1));
+    // A node that is asked to end answers what it has executed.
+    callers.clear();
+    Caller last(listener_->port());
+    const std::uint64_t before = sum(&WorkerCounts::received_bytes);
+    ASSERT_TRUE(last.send(may_wait(put_frame("a", "1", 7))));
+    ASSERT_TRUE(eventually([&] { return sum(&WorkerCounts::received_bytes) > before; }));
+    listener_->drain(10'000'000, [] { return false; });
+    EXPECT_THAT(answers(last.receive(1)), ::testing::ElementsAre(7));
+    last.close();
     listener_.reset();
     rig_.shared->counts.clear();
   }
