@@ -20,6 +20,7 @@
 #include "cluster/record/record.hpp"
 #include "cluster/record/status.hpp"
 #include "cluster/store/log.hpp"
+#include "cluster/store/replica.hpp"
 
 namespace zaris::store {
 
@@ -34,6 +35,9 @@ struct StoreOptions {
   std::uint64_t log_pin_bytes = 1ull << 30;        // hard ceiling of the log in all
   std::uint64_t log_pin_age_us = 24ull * 3600 * 1'000'000;
   std::uint64_t seed = 0;                          // tags, ids, sampling; the shell draws it
+  // One node of several (replica.hpp): segments begin blank, without a root, in role none; StoreStart's generation and cause
+  // mean nothing. Otherwise every segment is owned from the start.
+  bool cluster_member = false;
 };
 
 // What begins a node's history: one generation record per segment.
@@ -92,6 +96,11 @@ struct SegmentState {
   std::uint64_t log_bytes_total = 0;         // bytes ever appended (head's running number; see log_bytes_at)
   std::uint64_t live_keys = 0, live_bytes = 0, tombstones = 0;
   WallMicros newest_timestamp_us = 0;
+  SegmentRole role = SegmentRole::owner;
+  // A copy that has begun and is not whole: what is here is part old, part new, and proves nothing. Until then the owner's
+  // pages beyond `copied_to` are still to come.
+  bool copying = false;
+  std::optional<SlotKey> copied_to;
 };
 
 // One page of a walk: every live record of (from, to] as of `as_of`, the head read under the same lock hold.
@@ -234,6 +243,27 @@ class Store {
   // Is this key in a scope that a link feeds? Then ordinary writes get Standby once 4 of 4 enforces it; expiry and
   // eviction leave such keys alone already.
   [[nodiscard]] virtual bool standby(Slot slot, std::string_view key) const = 0;
+
+  // ---- copies inside a region (replica.hpp); only where options().cluster_member. A request on a segment in another role than
+  // owner is answered Moved (a write at a replica: ReplicaWriteRejected), nothing is done; apply() likewise.
+  // Role owner is given by begin_term alone. To none or replica: what is held stays as it is.
+  virtual void set_role(SegmentId segment, SegmentRole role) = 0;
+  // The segment's lineage must know no generation as high. Appends the generation record; from then on it commits. A blank
+  // segment begins a root. Returns the record's position.
+  virtual Position begin_term(SegmentId segment, const Term& term, WallMicros now) = 0;
+  virtual ReplicaAnswer append_run(SegmentId segment, const ReplicaRun& run, WallMicros now) = 0;
+  // The segment is to be replaced by the owner's content: log emptied, lineage and head taken over, floor = head + 1, marks gone.
+  // The records stay until the page that covers them. A run takes the head on meanwhile; of its records only those of
+  // keys that are covered already go into the tables.
+  virtual void begin_copy(SegmentId segment, const Lineage& lineage, Position as_of, WallMicros now) = 0;
+  // Replaces one range, in order: `from` is copied_to. A page without `to` is the last, and the copy is whole.
+  virtual ReplicaAnswer copy_page(SegmentId segment, const CopyPage& page, WallMicros now) = 0;
+  // "Digests are equal, keep the records": the copy is whole at once.
+  virtual void finish_copy(SegmentId segment) = 0;
+  virtual void put_marks(SegmentId segment, std::span<const MarkChange> changes) = 0;
+  [[nodiscard]] virtual MarksSince marks_since(SegmentId segment, std::uint64_t since) const = 0;
+  // Replica: what the owner has trimmed, pins included; trim_log goes no further.
+  virtual void set_owner_floor(SegmentId segment, Revision floor) = 0;
 
   // ---- maintenance: called by one thread (the simulator: between events). Each does a bounded amount and returns
   // whether more is waiting.
