@@ -88,12 +88,56 @@ void check_ports(const Report& report, const std::vector<std::pair<std::string, 
   }
 }
 
+// What a region of several processes needs, and what makes no sense without one.
+void check_region(const Report& report, const NodeConfig& config) {
+  if (config.standalone) {
+    if (!config.etcd.endpoints.empty()) report.wrong("etcd.endpoints", "nobody asks etcd while standalone is true: set standalone: false and a roster, or leave this out");
+    if (!config.roster.empty()) report.wrong("roster", "a region of one process has no roster: set standalone: false, or leave this out");
+    if (!config.listeners.cluster.address.empty()) report.wrong("listeners.cluster.address", "nobody connects to it while standalone is true");
+    return;
+  }
+  if (config.etcd.endpoints.empty()) report.wrong("etcd.endpoints", "a region of several processes needs etcd (or set standalone: true)");
+  for (const std::string& endpoint : config.etcd.endpoints) {
+    if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) report.wrong("etcd.endpoints", fmt::format("{} must begin with http:// or https://", endpoint));
+  }
+  if (config.etcd.cert.empty() != config.etcd.key.empty()) report.wrong(config.etcd.cert.empty() ? "etcd.cert" : "etcd.key", "certificate and key belong together: one is set, the other is not");
+  if (config.etcd.user.empty() != config.etcd.password_file.empty()) report.wrong(config.etcd.user.empty() ? "etcd.user" : "etcd.password_file", "user and password belong together: one is set, the other is not");
+  if (config.roster.empty()) report.wrong("roster", "a region of several processes needs the list of its nodes (- name: …, host: …)");
+  if (config.roster.size() > 64) report.wrong("roster", fmt::format("{} nodes; at most 64", config.roster.size()));
+  std::set<std::string> names, places;
+  bool self = false;
+  for (std::size_t i = 0; i < config.roster.size(); ++i) {
+    const RosterRow& row = config.roster[i];
+    if (row.name.empty() || row.name.size() > 64 || row.name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != std::string::npos) {
+      report.wrong(fmt::format("roster[{}].name", i), "1 to 64 letters, digits, -, _ and .");
+    }
+    if (!names.insert(row.name).second) report.wrong(fmt::format("roster[{}].name", i), fmt::format("{} is in the roster already", printable(row.name)));
+    if (!places.insert(fmt::format("{}:{}", row.host, row.cluster_port)).second) report.wrong(fmt::format("roster[{}].cluster_port", i), "another node has this host and port");
+    if (row.cluster_port == 0) report.wrong(fmt::format("roster[{}].cluster_port", i), "the other nodes need a port to reach it");
+    if (row.client_port == 0 && row.client_tls_port == 0) report.wrong(fmt::format("roster[{}].client_port", i), "neither client_port nor client_tls_port: no client could reach it");
+    self = self || row.name == config.node.name;
+  }
+  if (!config.roster.empty() && !self) report.wrong("node.name", fmt::format("{} is not in the roster", printable(config.node.name)));
+  if (config.listeners.cluster.address.empty()) report.wrong("listeners.cluster.address", "the other nodes need an address to reach this one");
+  if (!config.listeners.cluster.address.empty() && !config.listeners.cluster.insecure) {
+    if (!config.listeners.cluster.tls.set()) report.wrong("listeners.cluster.address", "nodes speak mutual TLS: set tls.cert, tls.key and tls.ca (or listeners.cluster.insecure: true)");
+    else if (config.listeners.cluster.tls.ca.empty()) report.wrong("listeners.cluster.tls.ca", "nodes check each other's certificates: name the authorities here or in tls.ca");
+  }
+  if (config.replication.factor > config.roster.size()) report.wrong("replication.factor", fmt::format("{} copies need as many nodes; the roster has {}", config.replication.factor, config.roster.size()));
+  if (config.partitions > config.segments) report.wrong("partitions", fmt::format("{} partitions of {} segments: a partition has at least one", config.partitions, config.segments));
+  if (config.replication.ack > config.replication.ack_max) report.wrong("replication.ack", "is stronger than replication.ack_max");
+  if (config.replication.ack != AckPolicy::async && config.replication.factor < 2) report.wrong("replication.ack", "there is no replica to wait for: replication.factor is 1");
+  if (config.failover.suspect_us < 2 * config.failover.heartbeat_us) report.wrong("failover.suspect", "must be at least two heartbeats, or every node is suspected all the time");
+  if (config.failover.confirm_us < config.failover.suspect_us) report.wrong("failover.confirm", "must not be shorter than failover.suspect");
+  if (config.failover.lease_us % 1'000'000 != 0) report.wrong("failover.lease", "etcd counts leases in whole seconds");
+  if (config.failover.grant_us > config.failover.lease_us) report.wrong("failover.grant", "must not be longer than failover.lease: a promotion waits for both");
+}
+
 }  // namespace
 
 void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, std::vector<std::string>& warnings) {
   const Report report{settings, mistakes, warnings};
   auto& listeners = config.listeners;
-  if (!config.standalone) report.wrong("standalone", "only true is possible in this version: one process is the whole region");
   if (!valid_segment_count(config.segments)) report.wrong("segments", fmt::format("{} is not a power of two", config.segments));
   if (config.log.pin_bytes < config.log.budget_bytes) {
     report.wrong("log.pin_bytes", fmt::format("{} is less than log.budget_bytes ({}): the hard ceiling must hold the budget", show_size(config.log.pin_bytes), show_size(config.log.budget_bytes)));
@@ -103,13 +147,17 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
   if (listeners.feed.tls.set() || !listeners.feed.tls.key.empty()) check_pair(report, listeners.feed.tls, "listeners.feed.tls.");
   complete(listeners.client_tls.tls, config.tls);
   complete(listeners.feed.tls, config.tls);
+  if (listeners.cluster.tls.set() || !listeners.cluster.tls.key.empty()) check_pair(report, listeners.cluster.tls, "listeners.cluster.tls.");
+  complete(listeners.cluster.tls, config.tls);
+  if (config.etcd.ca.empty()) config.etcd.ca = config.tls.ca;
 
-  for (ListenerConfig* listener : {&listeners.client, &listeners.client_tls, &listeners.admin}) {
+  for (ListenerConfig* listener : {&listeners.client, &listeners.client_tls, &listeners.cluster, &listeners.admin}) {
     if (listener->address == "auto") listener->address.clear();
   }
   if (listeners.feed.address == "auto") {
     listeners.feed.address = listeners.feed.tls.set() || listeners.feed.insecure ? "127.0.0.1:7871" : "";
   }
+  check_region(report, config);
   check_plain(report, "listeners.client", listeners.client, "use listeners.client_tls");
   check_plain(report, "listeners.admin", listeners.admin, "keep it on loopback");
   if (!listeners.client_tls.address.empty() && !listeners.client_tls.tls.set()) {
@@ -131,6 +179,7 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
   }
   check_ports(report, {{"listeners.client.address", listeners.client.address},
                        {"listeners.client_tls.address", listeners.client_tls.address},
+                       {"listeners.cluster.address", listeners.cluster.address},
                        {"listeners.feed.address", listeners.feed.address},
                        {"listeners.admin.address", listeners.admin.address}});
   if (listeners.client.address.empty() && listeners.client_tls.address.empty()) {

@@ -34,7 +34,7 @@ std::vector<KeyRow> rows() {
   r.push_back(row<N>("store", Kind::text, "main", "Name of the store. Fixed for the life of a data directory.",
                      [](N& c, const Value& v) { c.store = v.text; }));
   r.push_back(row<N>("standalone", Kind::boolean, "true",
-                     "This process alone is the region. The only mode of this version.",
+                     "This process alone is the region. `false`: one of several, which `roster` names and etcd coordinates.",
                      [](N& c, const Value& v) { c.standalone = v.boolean; }));
   r.push_back(bounded(row<N>("segments", Kind::integer, "256",
                              "Units of order of the cluster: a power of two from 1 to 16384. Fixed for the life of a data directory.",
@@ -51,6 +51,52 @@ std::vector<KeyRow> rows() {
   r.push_back(bounded(row<N>("node.threads", Kind::integer, "0", "Threads that serve clients; 0: three quarters of the cores that this process may use (the feed has its own threads).",
                              [](N& c, const Value& v) { c.node.threads = static_cast<std::uint32_t>(v.number); }), 0, 256));
 
+  r.push_back(row<N>("etcd.endpoints", Kind::text_list, "", "etcd's client URLs (http:// or https://), tried in turn. With standalone: false.",
+                     [](N& c, const Value& v) { c.etcd.endpoints = v.list; }));
+  r.push_back(row<N>("etcd.prefix", Kind::text, "/zaris", "Where the region's keys are in etcd: PREFIX/STORE/…. Regions that share an etcd have different ones.",
+                     [](N& c, const Value& v) { c.etcd.prefix = v.text; }));
+  r.push_back(row<N>("etcd.ca", Kind::file, "", "Authorities (PEM) that etcd is checked against; `tls.ca` unless set.", [](N& c, const Value& v) { c.etcd.ca = v.text; }));
+  r.push_back(row<N>("etcd.cert", Kind::file, "", "Certificate (PEM) shown to etcd.", [](N& c, const Value& v) { c.etcd.cert = v.text; }));
+  r.push_back(row<N>("etcd.key", Kind::file, "", "Its private key (PEM).", [](N& c, const Value& v) { c.etcd.key = v.text; }));
+  r.push_back(row<N>("etcd.user", Kind::text, "", "User of etcd; empty: none.", [](N& c, const Value& v) { c.etcd.user = v.text; }));
+  r.push_back(row<N>("etcd.password_file", Kind::file, "", "File whose first line is that user's password.", [](N& c, const Value& v) { c.etcd.password_file = v.text; }));
+  r.push_back(bounded(row<N>("partitions", Kind::integer, "0", "Groups of segments that have one owner each; 0: one per node. Fixed once the region has formed.",
+                             [](N& c, const Value& v) { c.partitions = static_cast<std::uint32_t>(v.number); }), 0, 16384));
+  r.push_back(bounded(row<N>("replication.factor", Kind::integer, "1", "Copies of each partition, the owner's included. With 1 a lost node's data are lost.",
+                             [](N& c, const Value& v) { c.replication.factor = static_cast<std::uint32_t>(v.number); }), 1, 9));
+  const auto policy = [](const std::string& text) {
+    return text == "replica" ? AckPolicy::replica : text == "majority" ? AckPolicy::majority : text == "all" ? AckPolicy::all : AckPolicy::async;
+  };
+  r.push_back(one_of(row<N>("replication.ack", Kind::choice, "async",
+                            "What a write waits for that does not say: `async` the owner only, `replica` one synchronised replica, `majority`, `all` of the synchronised set.",
+                            [policy](N& c, const Value& v) { c.replication.ack = policy(v.text); }), {"async", "replica", "majority", "all"}));
+  r.push_back(one_of(row<N>("replication.ack_max", Kind::choice, "all",
+                            "The strongest policy that a request may ask for. Failover waits for as many answers as it takes to keep what that policy promised.",
+                            [policy](N& c, const Value& v) { c.replication.ack_max = policy(v.text); }), {"async", "replica", "majority", "all"}));
+  r.push_back(bounded(row<N>("replication.timeout", Kind::duration, "1s", "How long a write waits for its replicas; then it is answered DurabilityNotMet and stands at the owner.",
+                             [](N& c, const Value& v) { c.replication.timeout_us = v.number; }), 1'000, 60 * s));
+  const auto failover = [&](const std::string& key, const std::string& fallback, const std::string& doc, std::uint64_t min, std::uint64_t max, void (*set)(N&, std::uint64_t)) {
+    r.push_back(bounded(row<N>("failover." + key, Kind::duration, fallback, doc, [set](N& c, const Value& v) { set(c, v.number); }), min, max));
+  };
+  failover("heartbeat", "500ms", "How often nodes speak to each other when they have nothing to say.", 10'000, 10 * s, [](N& c, std::uint64_t v) { c.failover.heartbeat_us = v; });
+  failover("suspect", "2s", "A node that is not heard for this long is suspected.", 50'000, 60 * s, [](N& c, std::uint64_t v) { c.failover.suspect_us = v; });
+  failover("confirm", "10s", "A silent node is taken for gone after this long; one whose connections broke and that does not answer is at once.", 100'000, 600 * s,
+           [](N& c, std::uint64_t v) { c.failover.confirm_us = v; });
+  failover("grace", "30s", "A node that is gone for this long is lost: it may be left out of the map.", 100'000, 3600 * s, [](N& c, std::uint64_t v) { c.failover.grace_us = v; });
+  failover("cooldown", "10s", "A partition is healthy again when all its nodes have been in step for this long.", 0, 600 * s, [](N& c, std::uint64_t v) { c.failover.cooldown_us = v; });
+  failover("lease", "2s", "Life of a node's lease in etcd (whole seconds; etcd takes none below 2).", 2 * s, 60 * s, [](N& c, std::uint64_t v) { c.failover.lease_us = v; });
+  failover("grant", "1s", "How long a replica's consent lets an owner serve that cannot renew its lease.", 50'000, 60 * s, [](N& c, std::uint64_t v) { c.failover.grant_us = v; });
+  r.push_back(one_of(row<N>("failover.mode", Kind::choice, "consistent",
+                            "When fewer copies answer than acknowledged writes may depend on: `consistent` waits for more or for an operator, `available` goes on with what there is and says what may be gone.",
+                            [](N& c, const Value& v) { c.failover.mode = v.text == "available" ? FailoverMode::available : FailoverMode::consistent; }), {"consistent", "available"}));
+  r.push_back(one_of(row<N>("failover.evict_rf1", Kind::choice, "never",
+                            "Whether a partition without replicas is given to an empty node when its only holder is lost: `never` waits for it, `after_grace` does.",
+                            [](N& c, const Value& v) { c.failover.evict_rf1 = v.text == "after_grace" ? EvictRf1::after_grace : EvictRf1::never; }), {"never", "after_grace"}));
+  r.push_back(bounded(row<N>("formation.stable", Kind::duration, "3s", "A new region forms when its members have not changed for this long.",
+                             [](N& c, const Value& v) { c.formation.stable_us = v.number; }), 0, 600 * s));
+  r.push_back(bounded(row<N>("formation.timeout", Kind::duration, "30s", "A new region forms with whom it has after this long.",
+                             [](N& c, const Value& v) { c.formation.timeout_us = v.number; }), 0, 3600 * s));
+
   const auto tls = [&](const std::string& key, std::string TlsFiles::* member, const std::string& doc) {
     r.push_back(row<N>("tls." + key, Kind::file, "", doc, [member](N& c, const Value& v) { c.tls.*member = v.text; }));
   };
@@ -65,6 +111,8 @@ std::vector<KeyRow> rows() {
   r.push_back(one_of(row<N>("listeners.client_tls.client_auth", Kind::choice, "required",
                             "`required` demands a client certificate signed by one of the listener's authorities; `off` lets everybody in who can reach it.",
                             [](N& c, const Value& v) { c.client_auth_required = v.text == "required"; }), {"required", "off"}));
+  add_listener(r, "cluster", "off", "For the other nodes of the region (7811 by custom), mutual TLS; `off` for none. A node's certificate names it: its common name or one of its names is node.name.",
+               [](N& c) -> ListenerConfig& { return c.listeners.cluster; }, true, true);
   add_listener(r, "feed", "auto", "Change feed for followers; `off` for none, `auto`: 127.0.0.1:7871 when there is a certificate (or it is insecure), else none.",
                [](N& c) -> ListenerConfig& { return c.listeners.feed; }, true, true);
   add_listener(r, "admin", "127.0.0.1:7881", "Health, metrics and status over HTTP; `off` for none.",
@@ -103,6 +151,9 @@ std::vector<KeyRow> rows() {
   r.push_back(one_of(row<N>("feed.client_auth", Kind::choice, "required",
                             "`required` demands a client certificate signed by one of the listener's authorities; `off` needs `listeners.feed.insecure: true`.",
                             [](N& c, const Value& v) { c.feed.client_auth_required = v.text == "required"; }), {"required", "off"}));
+  r.push_back(one_of(row<N>("feed.ship", Kind::choice, "replicated",
+                            "With replicas: a change is shipped to followers once a synchronised replica has it (`replicated`), or as soon as it is committed (`committed`: a failover may then roll followers back).",
+                            [](N& c, const Value& v) { c.feed.ship = v.text == "committed" ? FeedShip::committed : FeedShip::replicated; }), {"replicated", "committed"}));
   r.push_back(bounded(row<N>("drain.timeout", Kind::duration, "30s", "How long a stop may take to end what is in flight.",
                              [](N& c, const Value& v) { c.drain.timeout_us = v.number; }), 0, 3600 * s));
   r.push_back(reloadable(one_of(row<N>("logging.level", Kind::choice, "info", "Least important messages that are written.",
@@ -123,6 +174,19 @@ std::vector<KeyRow> access_rows() {
   };
 }
 
+std::vector<KeyRow> roster_rows() {
+  const auto port = [](const std::string& key, const std::string& fallback, const std::string& doc, std::uint32_t RosterRow::* member) {
+    return bounded(row<RosterRow>(key, Kind::integer, fallback, doc, [member](RosterRow& r, const Value& v) { r.*member = static_cast<std::uint32_t>(v.number); }), 0, 65535);
+  };
+  return {
+      required(row<RosterRow>("name", Kind::text, "", "The node's `node.name`.", [](RosterRow& r, const Value& v) { r.name = v.text; })),
+      required(row<RosterRow>("host", Kind::text, "", "Where the other nodes and clients reach it.", [](RosterRow& r, const Value& v) { r.host = v.text; })),
+      port("cluster_port", "7811", "Port of its `listeners.cluster`.", &RosterRow::cluster_port),
+      port("client_port", "7861", "Port of its `listeners.client`; 0: none that others reach.", &RosterRow::client_port),
+      port("client_tls_port", "0", "Port of its `listeners.client_tls`; 0: none.", &RosterRow::client_tls_port),
+  };
+}
+
 }  // namespace
 
 const KeyTable& node_keys() {
@@ -130,7 +194,9 @@ const KeyTable& node_keys() {
       "zarisd", rows(),
       {{"feed.access",
         "Who may read what over the feed. Without any row every certificate that an authority of the feed listener has signed may ask for everything.",
-        access_rows(), [](void* config) -> void* { return &static_cast<N*>(config)->feed.access.emplace_back(); }, true}}};
+        access_rows(), [](void* config) -> void* { return &static_cast<N*>(config)->feed.access.emplace_back(); }, true},
+       {"roster", "The nodes of a region of several processes, the same list for each. Not for standalone: true.", roster_rows(),
+        [](void* config) -> void* { return &static_cast<N*>(config)->roster.emplace_back(); }, false}}};
   return table;
 }
 

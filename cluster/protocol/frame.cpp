@@ -50,6 +50,14 @@ std::string_view name(Opcode opcode) {
     case Opcode::drop_link: return "DropLink";
     case Opcode::drop_scope: return "DropScope";
     case Opcode::follower_lease: return "FollowerLease";
+    case Opcode::peer_hello: return "PeerHello";
+    case Opcode::heartbeat: return "Heartbeat";
+    case Opcode::grant: return "Grant";
+    case Opcode::granted: return "Granted";
+    case Opcode::fence: return "Fence";
+    case Opcode::fenced: return "Fenced";
+    case Opcode::hand_over: return "HandOver";
+    case Opcode::handed_over: return "HandedOver";
   }
   return "Unknown";
 }

@@ -44,6 +44,15 @@ enum class Opcode : std::uint8_t {
   drop_link = 37,
   drop_scope = 38,
   follower_lease = 39,
+  // Between nodes of one region (docs/formats/region.md).
+  peer_hello = 48,
+  heartbeat = 49,
+  grant = 50,
+  granted = 51,
+  fence = 52,
+  fenced = 53,
+  hand_over = 54,
+  handed_over = 55,
 };
 [[nodiscard]] std::string_view name(Opcode opcode);           // "Get"; "Unknown"
 [[nodiscard]] bool known(std::uint8_t opcode);
