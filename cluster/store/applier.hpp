@@ -55,7 +55,6 @@ class Applier {
   [[nodiscard]] bool has_incoming(std::uint64_t hash, std::string_view key) const;
   void index_incoming();
   void keep_view(MarkState& state);
-  void drop_view(MarkState& state);
 
   StoreImpl& store_;
   const ApplyBatch& batch_;

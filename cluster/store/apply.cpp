@@ -202,15 +202,17 @@ void Applier::finish_mark(Mark mark) {
   mark.closed_time_us = std::max(mark.closed_time_us, batch_.closed_time_us);
   if (state_ == nullptr) {
     state_ = &segment_->marks[key_];
-    state_->first = first_;
-    state_->last = last_;
+    segment_->mark_versions.there(key_);
   }
+  state_->first = first_;  // not known of a mark that came here with its segment
+  state_->last = last_;
   state_->mark = std::move(mark);
+  segment_->changed(*state_);
   answer_.mark = state_->mark;
 }
 
 void Applier::apply_open() {
-  if (state_ != nullptr) drop_view(*state_);
+  if (state_ != nullptr) segment_->drop_view(*state_);
   Mark mark;
   mark.source_cluster = batch_.source_cluster;
   mark.history = batch_.history;
@@ -272,7 +274,7 @@ ApplyAnswer Applier::run() {
   {
     const std::lock_guard hold(segment_->lock);
     answer_.target_generation = segment_->generation;
-    bool good = admit();
+    bool good = segment_->owned() ? admit() : refuse(StoreImpl::write_refused(*segment_), "the segment is not owned here");
     if (good) {
       if (batch_.kind == ApplyKind::stream) good = check_stream();
       if (batch_.kind == ApplyKind::range) good = check_range();
@@ -291,7 +293,8 @@ ApplyAnswer Applier::run() {
       if (answer_.status != answer_.refused_status) answer_.refused_index.reset();
       answer_.applied = answer_.skipped = answer_.replaced = answer_.removed = answer_.conflicts = 0;
     }
-    changed = good && answer_.applied + answer_.removed != 0;
+    // Where there may be replicas, they are told of marks too.
+    changed = good && (answer_.applied + answer_.removed != 0 || store_.options_.cluster_member);
     answer_.target_position = segment_->head();
     store_.report_memory(*segment_);
   }

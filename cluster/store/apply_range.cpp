@@ -78,22 +78,16 @@ bool Applier::range_equals() {
   return count == batch_.range->equal->count && digest == batch_.range->equal->digest;
 }
 
-void Applier::drop_view(MarkState& state) {
-  if (!state.view) return;
-  state.view->detach(segment_->table(state.view_slot));
-  state.view.reset();
-}
-
 void Applier::keep_view(MarkState& state) {
   const ApplyRange& range = *batch_.range;
-  if (!range.to || range.to->slot < first_ || range.to->slot > last_ || range.final) return drop_view(state);
+  if (!range.to || range.to->slot < first_ || range.to->slot > last_ || range.final) return segment_->drop_view(state);
   const Slot slot = range.to->slot;
   SlotTable& table = segment_->table(slot);
   if (state.view && state.view_slot == slot && state.view->position() <= range.to->key) {
     state.view->advance(range.to->key);
     return;
   }
-  drop_view(state);
+  segment_->drop_view(state);
   if (table.live <= view_above) return;
   state.view = std::make_unique<SortedView>(link_->scope, range.to->key);
   state.view_slot = slot;

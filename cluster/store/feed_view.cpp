@@ -35,6 +35,9 @@ SegmentState StoreImpl::state(SegmentId id) const {
   out.live_bytes = s.live_bytes;
   out.tombstones = s.tombstones;
   out.newest_timestamp_us = s.newest_timestamp_us;
+  out.role = s.role.load(std::memory_order_relaxed);
+  out.copying = s.copy != nullptr;
+  if (s.copy) out.copied_to = s.copy->to;
   return out;
 }
 
@@ -70,6 +73,7 @@ Store::Fetched StoreImpl::fetch(SegmentId id, const std::vector<std::string>& ke
 void StoreImpl::set_pin(const PinKey& key, const Scope& scope, SegmentId id, Position at, WallMicros now) {
   (void)segment(id);
   pins_.set(key, scope, id, at, now);
+  if (options_.cluster_member) floors_moved_.store(true, std::memory_order_relaxed);
 }
 
 std::vector<PinInfo> StoreImpl::pins(WallMicros now) const {

@@ -11,6 +11,7 @@ bool StoreImpl::sweep_expiry(WallMicros now) {
   constexpr std::size_t per_hold = 64;
   constexpr std::size_t per_call = 4096;
   constexpr WallMicros look_again_us = 30'000'000;  // what lies in a standby scope is the source's to remove
+  constexpr WallMicros owner_removes_us = 1'000'000;  // what is not owned is kept in sight for the day when it will be
   std::vector<ExpiryEntry> due;
   std::size_t left = per_call;
   bool more = false;
@@ -31,6 +32,10 @@ bool StoreImpl::sweep_expiry(WallMicros now) {
           const WallMicros expires_us = expiry_of(*word, h);
           if (expires_us > now) {
             s.wheel.add(entry.slot, entry.hash, expires_us);  // overwritten with a later one since
+            return;
+          }
+          if (!s.owned()) {
+            s.wheel.add(entry.slot, entry.hash, now + owner_removes_us);
             return;
           }
           const KeyPlace at{h.key(), entry.hash, entry.slot, s.id};
@@ -55,7 +60,6 @@ bool StoreImpl::sweep_expiry(WallMicros now) {
 
 bool StoreImpl::evict_one(WallMicros now) {
   constexpr unsigned samples = 8;
-  constexpr unsigned slots_looked_at = 64;
   const std::uint32_t count = options_.segments;
   std::uint64_t random = mix(random_.fetch_add(1, std::memory_order_relaxed));
   const auto start = static_cast<std::uint32_t>(random % count);
@@ -64,7 +68,7 @@ bool StoreImpl::evict_one(WallMicros now) {
     Garbage garbage;
     {
       const std::lock_guard hold(s.lock);
-      if (s.live == 0) continue;
+      if (!s.owned() || s.live == 0) continue;
       Word* oldest = nullptr;
       std::uint64_t oldest_hash = 0;
       unsigned oldest_age = 0, seen = 0;
@@ -72,8 +76,7 @@ bool StoreImpl::evict_one(WallMicros now) {
       const unsigned clock = (now >> 26) & 0xff;
       random = mix(random);
       const auto from = static_cast<std::uint32_t>(random % s.slots);
-      const std::uint32_t most = std::max(slots_looked_at, s.slots);
-      for (std::uint32_t i = 0; i < std::min(most, s.slots) && seen < samples; ++i) {
+      for (std::uint32_t i = 0; i < s.slots && seen < samples; ++i) {
         const Slot slot{static_cast<std::uint16_t>(s.first.value() + (from + i) % s.slots)};
         SlotTable& table = s.table(slot);
         if (table.live == 0) continue;
@@ -118,30 +121,50 @@ bool StoreImpl::evict(WallMicros now) {
 
 StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pins) {
   std::shared_ptr<const LogChunk> chunk;  // freed, unless a reader holds it, after the lock
-  const std::lock_guard hold(s.lock);
+  std::unique_lock hold(s.lock);
   chunk = s.log.oldest();
   if (!chunk) return Trim::empty;
   const Revision last = chunk->last();
+  if (!s.owned() && last >= s.owner_floor) return Trim::not_yet;
   for (const WalkClaim* walk : s.walks) {
     if (walk->keeps_above < last && !force_pins) return Trim::kept;
   }
   if (!pins_.let_go(s.id, *chunk, now, options_.log_pin_age_us, force_pins)) return Trim::kept;
+  const std::uint64_t marks = s.mark_versions.now();
   s.reclaim_tombstones(*chunk);
   trimmed_records_.fetch_add(chunk->count(), std::memory_order_relaxed);
   chunk = s.log.drop_oldest();
-  const WallMicros until = chunk->last_commit_us.load(std::memory_order_relaxed);
-  for (WallMicros was = trimmed_until_us_.load(); was < until && !trimmed_until_us_.compare_exchange_weak(was, until);) {
-  }
+  s.log_complete_since_us = std::max(s.log_complete_since_us, chunk->last_commit_us.load(std::memory_order_relaxed));
+  const bool marks_changed = s.mark_versions.now() != marks;
+  hold.unlock();
+  if (marks_changed && options_.cluster_member) moved(s.id);
   return Trim::gone;
+}
+
+// Whatever the budget: it is about what is owned, and the owner has trimmed this already.
+bool StoreImpl::trim_replicas(WallMicros now) {
+  constexpr int per_call = 256;
+  if (!floors_moved_.exchange(false, std::memory_order_relaxed)) return false;
+  int dropped = 0;
+  for (const auto& s : segments_) {
+    if (s->owned()) continue;
+    Trim trim = Trim::gone;
+    while (dropped < per_call && (trim = trim_oldest(*s, now, false)) == Trim::gone) ++dropped;
+    if (trim == Trim::gone || trim == Trim::kept) floors_moved_.store(true, std::memory_order_relaxed);
+    if (dropped >= per_call) return true;
+  }
+  return false;
 }
 
 bool StoreImpl::trim_log(WallMicros now) {
   constexpr int per_call = 256;
+  const bool more = options_.cluster_member && trim_replicas(now);
   const auto held = [this] { return log_share_.bytes.load(std::memory_order_relaxed); };
-  if (held() <= options_.log_budget_bytes) return false;
+  if (held() <= options_.log_budget_bytes) return more;
   using Row = std::pair<WallMicros, std::size_t>;
   std::priority_queue<Row, std::vector<Row>, std::greater<>> oldest;
   for (std::size_t i = 0; i < segments_.size(); ++i) {
+    if (!segments_[i]->owned()) continue;
     const WallMicros at = segments_[i]->log.oldest_commit();
     if (at != std::numeric_limits<WallMicros>::max()) oldest.emplace(at, i);
   }
@@ -152,6 +175,7 @@ bool StoreImpl::trim_log(WallMicros now) {
     oldest.pop();
     switch (trim_oldest(*segments_[i], now, false)) {
       case Trim::kept: kept.push_back(i); continue;
+      case Trim::not_yet: continue;
       case Trim::empty: continue;
       case Trim::gone: break;
     }
@@ -163,10 +187,10 @@ bool StoreImpl::trim_log(WallMicros now) {
   for (const std::size_t i : kept) {
     while (held() > options_.log_pin_bytes && held() > options_.log_budget_bytes) {
       if (dropped++ >= 2 * per_call) return true;
-      if (trim_oldest(*segments_[i], now, true) == Trim::empty) break;
+      if (trim_oldest(*segments_[i], now, true) != Trim::gone) break;
     }
   }
-  return false;
+  return more;
 }
 
 void StoreImpl::trim_log_hard(SegmentId id) {

@@ -45,14 +45,21 @@ struct ReplicaRun {
 
 enum class ReplicaOutcome : std::uint8_t {
   ok,
-  gap,          // prev is not our head: nothing was done
+  gap,          // it does not begin where we are (our head, what the copy has covered): nothing was done
   malformed,    // nothing was done
-  not_replica,  // the role has changed meanwhile: nothing was done
+  not_replica,  // the role has changed meanwhile, or (pages) no copy has begun: nothing was done
 };
 struct ReplicaAnswer {
   ReplicaOutcome outcome = ReplicaOutcome::ok;
   Position head;                       // afterwards
   std::string reason;                  // for people; empty for ok
+};
+
+// What a copy begins with: the owner's segment as of one moment.
+struct CopyStart {
+  Lineage lineage;
+  Position as_of;                      // of the lineage's last generation
+  WallMicros newest_timestamp_us = 0;  // SegmentState's: deletes are in no page, and no later commit may be older than they
 };
 
 // A page of the owner's walk (WalkPage of the full scope).
@@ -70,7 +77,8 @@ struct MarkChange {
 // lock hold: a replica that has the log up to `head` may have these marks, and must not before.
 struct MarksSince {
   std::vector<MarkChange> changes;
-  std::uint64_t version = 0;           // `since` of the next call
+  bool everything = false;             // all marks that there are: what is not named here is gone
+  std::uint64_t version = 0;           // `since` of the next call. A term's numbers lie above those of every term before it
   Position head;
 };
 

@@ -23,6 +23,11 @@ KeyPlace StoreImpl::place(std::string_view key) const {
   return {key, hash_of(key), slot, SegmentId{static_cast<std::uint16_t>(slot.value() >> segment_shift_)}};
 }
 
+Status StoreImpl::no_room(Segment& s, Status why) {
+  const std::lock_guard hold(s.lock);
+  return s.owned() ? why : write_refused(s);
+}
+
 std::uint64_t StoreImpl::used() const {
   const std::int64_t n = used_.load(std::memory_order_relaxed);
   return n > 0 ? static_cast<std::uint64_t>(n) : 0;
@@ -85,16 +90,16 @@ WriteOutcome StoreImpl::put(const Put& put, WallMicros now) {
   WriteOutcome out;
   const KeyPlace at = place(put.key);
   out.segment = at.segment;
+  Segment& s = segment(at.segment);
   if (put.key.size() > options_.key_bytes_max || put.value.size() > options_.value_bytes_max) {
-    out.status = Status::item_too_large;
+    out.status = no_room(s, Status::item_too_large);
     return out;
   }
-  Segment& s = segment(at.segment);
   const bool in_the_past = put.expires_us != 0 && put.expires_us <= now;
   const EntryFields fields{.key = put.key, .value = put.value, .expires_us = put.expires_us, .tag = s.next_tag(), .tombstone = false};
   const std::size_t size = record_size(fields, false);
   if (!in_the_past && !room_for(size, now)) {
-    out.status = Status::capacity_exceeded;
+    out.status = no_room(s, Status::capacity_exceeded);
     return out;
   }
   Block block(size);
@@ -102,6 +107,10 @@ WriteOutcome StoreImpl::put(const Put& put, WallMicros now) {
   Garbage garbage;
   {
     const std::lock_guard hold(s.lock);
+    if (!s.owned()) [[unlikely]] {
+      out.status = write_refused(s);
+      return out;
+    }
     Word* old = s.find(at);
     bool visible = false;
     old = settle_due(s, at, old, now, garbage, visible);
@@ -138,6 +147,10 @@ WriteOutcome StoreImpl::del(std::string_view key, const std::optional<ItemToken>
   Garbage garbage;
   {
     const std::lock_guard hold(s.lock);
+    if (!s.owned()) [[unlikely]] {
+      out.status = write_refused(s);
+      return out;
+    }
     bool visible = false;
     Word* old = settle_due(s, at, s.find(at), now, garbage, visible);
     out.position = s.head();
@@ -168,6 +181,10 @@ WriteOutcome StoreImpl::touch(std::string_view key, WallMicros expires_us, const
   Garbage garbage;
   {
     const std::lock_guard hold(s.lock);
+    if (!s.owned()) [[unlikely]] {
+      out.status = write_refused(s);
+      return out;
+    }
     bool visible = false;
     Word* old = settle_due(s, at, s.find(at), now, garbage, visible);
     out.position = s.head();
@@ -202,6 +219,10 @@ ReadOutcome StoreImpl::get(std::string_view key, WallMicros now, std::string& ou
   const KeyPlace at = place(key);
   Segment& s = segment(at.segment);
   const std::lock_guard hold(s.lock);
+  if (!s.owned()) [[unlikely]] {
+    outcome.status = Status::moved;
+    return outcome;
+  }
   Word* word = s.find(at);
   if (word == nullptr || (*word & word_tombstone) != 0) {
     outcome.status = Status::not_found;

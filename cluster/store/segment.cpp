@@ -16,20 +16,22 @@ std::uint64_t mix(std::uint64_t x) {
 
 Segment::Segment(const Setup& setup, LogShare& log_share)
     : tables_(new SlotTable[slots_per_segment(setup.segments)]), id(setup.id), first(first_slot(setup.id, setup.segments)),
-      slots(slots_per_segment(setup.segments)), newest_timestamp_us(setup.now), generation(setup.generation),
-      log(setup.chunk_bytes_max, log_share), wheel(setup.now),
-      lineage(Root{setup.history, setup.generation, setup.now, setup.cause},
-              {LineageEntry{setup.generation, setup.generation_id, Revision{1}, setup.now}}),
-      seed_(setup.seed) {
+      slots(static_cast<std::uint16_t>(slots_per_segment(setup.segments))), role(setup.blank ? SegmentRole::none : SegmentRole::owner),
+      log(setup.chunk_bytes_max, log_share), wheel(setup.now), log_complete_since_us(setup.now), seed_(setup.seed) {
+  log.count_as_owned(!setup.blank);
+  if (setup.blank) return;
+  newest_timestamp_us = setup.now;
+  generation = setup.generation;
+  lineage = Lineage(Root{setup.history, setup.generation, setup.now, setup.cause},
+                    {LineageEntry{setup.generation, setup.generation_id, Revision{1}, setup.now}});
+  mark_versions.begin_term(generation);
   const std::string record =
       make_generation_record(Revision{1}, setup.now, generation, setup.generation_id, setup.history, setup.cause);
   log.append(record, nullptr, LogNote{0, first, log_flag_generation}, generation, Revision{1}, setup.now);
 }
 
 Segment::~Segment() {
-  for (auto& [key, state] : marks) {
-    if (state.view) state.view->detach(table(state.view_slot));
-  }
+  for (auto& [key, state] : marks) drop_view(state);
 }
 
 std::uint32_t Segment::next_tag() {
@@ -42,7 +44,9 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
   const bool is_live = change.deleted == Deleted::no;
   char* data = change.block.data();
   const std::size_t size = change.block.size();
-  patch_header(data, size, RecordHeader{position.revision, change.item_version, change.timestamp_us, change.deleted, generation, change.origin});
+  if (change.kind == ChangeKind::commit) [[likely]] {
+    patch_header(data, size, RecordHeader{position.revision, change.item_version, change.timestamp_us, change.deleted, generation, change.origin});
+  }
 
   std::int64_t grown = 0;
   std::size_t old_size = 0;
@@ -72,8 +76,11 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
     word |= word_foreign;
   }
   if (!is_live) flags |= log_flag_tombstone;
-  const char* logged = log.append({data, size}, change.block.shared(), LogNote{key_prefix_of(change.place.key), change.place.slot, flags},
-                                  generation, position.revision, now);
+  const char* logged = nullptr;
+  if (change.kind != ChangeKind::from_page) [[likely]] {
+    logged = log.append({data, size}, change.block.shared(), LogNote{key_prefix_of(change.place.key), change.place.slot, flags}, generation,
+                        position.revision, now);
+  }
 
   if (is_live) {
     const std::size_t entry_size = size - 1 - (change.origin ? trailer_foreign : trailer_own);
@@ -119,6 +126,84 @@ Position Segment::commit(const Change& change, Word* old, WallMicros now, Garbag
   return position;
 }
 
+void Segment::log_only(const Change& change, WallMicros now) {
+  std::uint8_t flags = 0;
+  if (change.origin) flags |= log_flag_foreign;
+  if (change.deleted != Deleted::no) flags |= log_flag_tombstone;
+  log.append({change.block.data(), change.block.size()}, change.block.shared(), LogNote{key_prefix_of(change.place.key), change.place.slot, flags},
+             generation, log.head().next(), now);
+  newest_timestamp_us = std::max(newest_timestamp_us, change.timestamp_us);
+}
+
+void Segment::forget(const KeyPlace& at, Word* word, Garbage& garbage) {
+  SlotTable& t = table(at.slot);
+  if ((*word & word_tombstone) != 0) {
+    --t.tombstones;
+    --tombstones;
+  } else {
+    const Held h = held(*word);
+    t.digest -= record_digest(h.entry(), h.trailer().item_version());
+    t.live_bytes -= h.size;
+    live_bytes -= h.size;
+    --t.live;
+    --live;
+    const std::size_t freed = block_footprint(h.size);
+    record_bytes -= freed;
+    unreported_bytes -= static_cast<std::int64_t>(freed);
+  }
+  garbage.add(*word);
+  t.erase(at.hash, word);
+}
+
+void Segment::recall_tombstones() {
+  for (const auto& chunk : log.chunks()) {
+    const std::uint32_t count = chunk->tombstones == 0 ? 0 : chunk->count();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const LogIndex& index = chunk->index[i];
+      if ((index.flags & log_flag_tombstone) == 0) continue;
+      const char* record = chunk->bytes + index.offset;
+      const std::string_view key = key_at(record);
+      const std::uint64_t hash = hash_of(key);
+      SlotTable& t = table(index.slot);
+      Word word = word_tombstone | reinterpret_cast<Word>(record);
+      if ((index.flags & log_flag_foreign) != 0) word |= word_foreign;
+      if (Word* at = t.find(hash, key); at != nullptr) {
+        // A live record was put after this; a tombstone is this or another, and the log's last one stands.
+        if ((*at & word_tombstone) == 0 || held(*at).trailer().revision() >= Revision{chunk->first.value() + i}) continue;
+        *at = word | hash_bits(hash);
+        continue;
+      }
+      std::int64_t grown = 0;
+      t.insert(hash, word, grown);
+      table_bytes += grown;
+      unreported_bytes += grown;
+      ++t.tombstones;
+      ++tombstones;
+    }
+  }
+}
+
+bool Segment::holds(Position at) const {
+  if (at.revision > log.head()) return false;
+  const auto& entries = lineage.entries();
+  for (auto e = entries.rbegin(); e != entries.rend(); ++e) {
+    if (at.revision >= e->first) return e->generation == at.generation;
+  }
+  return false;
+}
+
+void Segment::drop_view(MarkState& state) {
+  if (!state.view) return;
+  state.view->detach(table(state.view_slot));
+  state.view.reset();
+}
+
+std::map<MarkKey, MarkState>::iterator Segment::erase_mark(std::map<MarkKey, MarkState>::iterator at) {
+  drop_view(at->second);
+  mark_versions.gone(at->first);
+  return marks.erase(at);
+}
+
 void Segment::reclaim_tombstones(const LogChunk& chunk) {
   const std::uint32_t count = chunk.tombstones == 0 ? 0 : chunk.count();
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -139,9 +224,11 @@ void Segment::reclaim_tombstones(const LogChunk& chunk) {
     for (auto& [mark_key, state] : marks) {
       Mark& mark = state.mark;
       if (index.slot < state.first || index.slot > state.last) continue;
-      if (!mark.low || mark.source_cluster != origin.cluster || (mark.horizon && mark.horizon->at >= origin.at)) continue;
+      std::optional<NamedPosition>& up_to = owned() ? mark.horizon : state.blind_to;
+      if (!mark.low || mark.source_cluster != origin.cluster || (up_to && up_to->at >= origin.at)) continue;
       const bool named_by_high = mark.high && mark.high->at.generation == origin.at.generation;
-      mark.horizon = NamedPosition{origin.at, named_by_high ? mark.high->generation_id : 0};
+      up_to = NamedPosition{origin.at, named_by_high ? mark.high->generation_id : 0};
+      if (owned()) changed(state);
     }
   }
 }

@@ -54,7 +54,7 @@ void ChunkPool::give(std::size_t bytes, void* p) {
 SegmentLog::SegmentLog(std::size_t chunk_bytes_max, LogShare& share) : chunk_bytes_max_(chunk_bytes_max), share_(share) {}
 
 SegmentLog::~SegmentLog() {
-  for (const auto& chunk : chunks_) share_.bytes.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+  for (const auto& chunk : chunks_) account_->fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
 }
 
 std::shared_ptr<LogChunk> SegmentLog::make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared) {
@@ -72,7 +72,7 @@ std::shared_ptr<LogChunk> SegmentLog::make_chunk(std::size_t bytes, std::size_t 
   } else {
     chunk->bytes = block + sizeof(LogChunk) + records * sizeof(LogIndex);
   }
-  share_.bytes.fetch_add(chunk->footprint_bytes, std::memory_order_relaxed);
+  account_->fetch_add(chunk->footprint_bytes, std::memory_order_relaxed);
   return std::shared_ptr<LogChunk>(chunk, [pool = share_.pool, total](LogChunk* c) {
     c->~LogChunk();
     pool->give(total, c);
@@ -198,9 +198,26 @@ std::shared_ptr<const LogChunk> SegmentLog::drop_oldest() {
   chunk = std::move(chunks_.front());
   chunks_.pop_front();
   if (chunk.get() == current_) current_ = nullptr;
-  share_.bytes.fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+  account_->fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
   floor_.store(chunk->last().value() + 1, std::memory_order_release);
   return chunk;
+}
+
+void SegmentLog::restart(Revision head) {
+  const std::lock_guard hold(chunks_lock_);
+  ZARIS_ASSERT(chunks_.empty(), chunks_.size());
+  floor_.store(head.value() + 1, std::memory_order_release);
+  head_.store(head.value(), std::memory_order_release);
+}
+
+void SegmentLog::count_as_owned(bool owned) {
+  std::atomic<std::uint64_t>* to = owned ? &share_.bytes : &share_.replica_bytes;
+  if (to == account_) return;
+  for (const auto& chunk : chunks_) {
+    account_->fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+    to->fetch_add(chunk->footprint_bytes, std::memory_order_relaxed);
+  }
+  account_ = to;
 }
 
 }  // namespace zaris::store

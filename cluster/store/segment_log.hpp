@@ -74,7 +74,8 @@ class ChunkPool {
 
 // What the segments' logs of one store share.
 struct LogShare {
-  std::atomic<std::uint64_t> bytes{0};  // of chunks that are in a log
+  std::atomic<std::uint64_t> bytes{0};          // of chunks that are in the log of a segment that is owned
+  std::atomic<std::uint64_t> replica_bytes{0};  // of all others
   std::shared_ptr<ChunkPool> pool;      // a reader's chunk may outlive the store
 };
 
@@ -102,8 +103,15 @@ class SegmentLog {
   // Takes the oldest chunk out of the log (the caller has dealt with its tombstones); freed with its last holder.
   [[nodiscard]] std::shared_ptr<const LogChunk> drop_oldest();
 
- private:
+  // Under the segment's lock.
   using Chunks = std::deque<std::shared_ptr<LogChunk>>;
+  [[nodiscard]] const Chunks& chunks() const { return chunks_; }
+  // An empty log goes on behind `head`, which may lie anywhere.
+  void restart(Revision head);
+  // Which of LogShare's numbers its chunks are in.
+  void count_as_owned(bool owned);
+
+ private:
   // Under chunks_lock_; the revision is in the log.
   [[nodiscard]] Chunks::const_iterator chunk_of(Revision revision) const;
   LogChunk& chunk_for(std::size_t record_bytes, SharedBuffer* shared, Generation generation, Revision revision);
@@ -115,6 +123,7 @@ class SegmentLog {
   std::atomic<std::uint64_t> floor_{1};
   const std::size_t chunk_bytes_max_;
   LogShare& share_;
+  std::atomic<std::uint64_t>* account_ = &share_.bytes;
   std::size_t next_chunk_bytes_ = 4096;
   std::uint32_t average_record_ = 128;          // of the chunk before, for the size of the index
   mutable std::mutex chunks_lock_;              // held for a few instructions: the list, never the records

@@ -54,10 +54,10 @@ StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
     setup.seed = random = mix(random);
     setup.now = start.now_us;
     setup.chunk_bytes_max = chunk_bytes_max(options);
+    setup.blank = options.cluster_member;
     segments_.push_back(std::make_unique<Segment>(setup, log_share_));
   }
   random_.store(random);
-  trimmed_until_us_.store(start.now_us);
 }
 
 StoreImpl::~StoreImpl() {
@@ -74,20 +74,31 @@ Status StoreImpl::open_link(const LinkRegistration& link, std::string& reason) {
   const auto opened = links_.open(link, reason);
   if (opened.status != Status::ok) return opened.status;
   for (const auto& s : segments_) {
-    const std::lock_guard hold(s->lock);
-    for (auto it = s->marks.begin(); it != s->marks.end();) {
-      if (it->first.link != link.link) {
+    bool changed = false;
+    {
+      const std::lock_guard hold(s->lock);
+      if (!s->owned()) continue;  // its marks come from its owner
+      for (auto it = s->marks.begin(); it != s->marks.end();) {
+        Mark& mark = it->second.mark;
+        if (it->first.link != link.link) {
+          ++it;
+          continue;
+        }
+        // The second part is for a segment that came here with its marks, when this node had not heard of the link yet.
+        if (opened.drops_marks || it->first.scope != link.scope.id() || mark.site_epoch < link.site_epoch) {
+          it = s->erase_mark(it);
+          changed = true;
+          continue;
+        }
+        if (mark.follower_term < link.follower_term) {
+          mark.follower_term = link.follower_term;
+          s->changed(it->second);
+          changed = true;
+        }
         ++it;
-        continue;
       }
-      if (opened.drops_marks) {
-        if (it->second.view) it->second.view->detach(s->table(it->second.view_slot));
-        it = s->marks.erase(it);
-        continue;
-      }
-      if (it->second.mark.follower_term < link.follower_term) it->second.mark.follower_term = link.follower_term;
-      ++it;
     }
+    if (changed && options_.cluster_member) moved(s->id);
   }
   return Status::ok;
 }
@@ -95,15 +106,20 @@ Status StoreImpl::open_link(const LinkRegistration& link, std::string& reason) {
 void StoreImpl::close_link(const std::string& link) {
   links_.close(link);
   for (const auto& s : segments_) {
-    const std::lock_guard hold(s->lock);
-    for (auto it = s->marks.begin(); it != s->marks.end();) {
-      if (it->first.link != link) {
-        ++it;
-        continue;
+    bool changed = false;
+    {
+      const std::lock_guard hold(s->lock);
+      if (!s->owned()) continue;
+      for (auto it = s->marks.begin(); it != s->marks.end();) {
+        if (it->first.link != link) {
+          ++it;
+          continue;
+        }
+        it = s->erase_mark(it);
+        changed = true;
       }
-      if (it->second.view) it->second.view->detach(s->table(it->second.view_slot));
-      it = s->marks.erase(it);
     }
+    if (changed && options_.cluster_member) moved(s->id);
   }
 }
 
@@ -111,6 +127,7 @@ std::vector<MarkRow> StoreImpl::read_marks(const std::string& link, ScopeId scop
   std::vector<MarkRow> rows;
   for (const auto& s : segments_) {
     const std::lock_guard hold(s->lock);
+    if (!s->owned()) continue;
     for (const auto& [key, state] : s->marks) {
       if (key.link == link && key.scope == scope) rows.push_back(MarkRow{key, s->id, state.mark});
     }
@@ -149,14 +166,20 @@ StoreMemory StoreImpl::memory() const {
   StoreMemory out;
   for (const auto& s : segments_) {
     const std::lock_guard hold(s->lock);
+    if (!s->owned()) {
+      out.replica_records += s->record_bytes;
+      out.replica_tables += static_cast<std::uint64_t>(s->table_bytes);
+      continue;
+    }
     out.records += s->record_bytes;
     out.tables += static_cast<std::uint64_t>(s->table_bytes);
+    out.log_complete_since_us = std::max(out.log_complete_since_us, s->log_complete_since_us);
   }
+  out.replica_log = log_share_.replica_bytes.load(std::memory_order_relaxed);
   out.log = log_share_.bytes.load(std::memory_order_relaxed);
   out.log_budget = options_.log_budget_bytes;
   out.log_pinned = out.log > out.log_budget ? out.log - out.log_budget : 0;
   out.ceiling = options_.memory_max_bytes;
-  out.log_complete_since_us = trimmed_until_us_.load(std::memory_order_relaxed);
   return out;
 }
 

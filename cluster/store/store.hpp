@@ -85,8 +85,10 @@ struct ScanRequest {
   bool keys_only = false;
 };
 struct ScanPage {
+  Status status = Status::ok;                // moved: the first segment that it would enter is not owned here
   std::vector<std::string> records;          // whole records, live and not expired, in (slot, key) order
-  std::optional<SlotKey> next;               // empty: that was the last page
+  // Empty: that was the last page. In front of a segment that is not owned here: that segment's owner goes on.
+  std::optional<SlotKey> next;
 };
 
 // ---- the feed's view ----------------------------------------------------------------------------------------------
@@ -168,7 +170,9 @@ struct StoreCounters {
   std::uint64_t pins_lost = 0, expiry_backlog = 0;
 };
 struct StoreMemory {
+  // What is owned. The ceiling and the log's budget are about this alone.
   std::uint64_t records = 0, tables = 0, log = 0, log_budget = 0, log_pinned = 0, ceiling = 0;
+  std::uint64_t replica_records = 0, replica_tables = 0, replica_log = 0;  // what is not
   WallMicros log_complete_since_us = 0;      // what was committed later than this is in the log of every segment
 };
 
@@ -245,24 +249,28 @@ class Store {
   [[nodiscard]] virtual bool standby(Slot slot, std::string_view key) const = 0;
 
   // ---- copies inside a region (replica.hpp); only where options().cluster_member. A request on a segment in another role than
-  // owner is answered Moved (a write at a replica: ReplicaWriteRejected), nothing is done; apply() likewise.
+  // owner is answered Moved (a write at a replica: ReplicaWriteRejected), nothing is done; apply() likewise. Marks are read
+  // (read_marks, mark_checksum) where they are owned.
   // Role owner is given by begin_term alone. To none or replica: what is held stays as it is.
   virtual void set_role(SegmentId segment, SegmentRole role) = 0;
-  // The segment's lineage must know no generation as high. Appends the generation record; from then on it commits. A blank
-  // segment begins a root. Returns the record's position.
+  // The segment's lineage must know no generation as high, and no copy may be on its way (state().copying). Appends the
+  // generation record; from then on it commits. A blank segment begins a root. Returns the record's position.
   virtual Position begin_term(SegmentId segment, const Term& term, WallMicros now) = 0;
   virtual ReplicaAnswer append_run(SegmentId segment, const ReplicaRun& run, WallMicros now) = 0;
   // The segment is to be replaced by the owner's content: log emptied, lineage and head taken over, floor = head + 1, marks gone.
   // The records stay until the page that covers them. A run takes the head on meanwhile; of its records only those of
-  // keys that are covered already go into the tables.
-  virtual void begin_copy(SegmentId segment, const Lineage& lineage, Position as_of, WallMicros now) = 0;
+  // keys that are covered already go into the tables. While a copy is on its way this begins it anew.
+  virtual ReplicaAnswer begin_copy(SegmentId segment, const CopyStart& start, WallMicros now) = 0;
   // Replaces one range, in order: `from` is copied_to. A page without `to` is the last, and the copy is whole.
   virtual ReplicaAnswer copy_page(SegmentId segment, const CopyPage& page, WallMicros now) = 0;
-  // "Digests are equal, keep the records": the copy is whole at once.
-  virtual void finish_copy(SegmentId segment) = 0;
-  virtual void put_marks(SegmentId segment, std::span<const MarkChange> changes) = 0;
+  // "Digests are equal, keep the records": the copy is whole at once. Gap: pages or runs have come since begin_copy.
+  virtual ReplicaAnswer finish_copy(SegmentId segment) = 0;
+  // Gap: our log does not reach their head yet, or theirs is off our lineage. While a copy is on its way they are kept
+  // out of sight until it is whole.
+  virtual ReplicaAnswer put_marks(SegmentId segment, const MarksSince& marks) = 0;
+  // Of an owner. Each change of a mark sets the segment's bit in the dirty maps.
   [[nodiscard]] virtual MarksSince marks_since(SegmentId segment, std::uint64_t since) const = 0;
-  // Replica: what the owner has trimmed, pins included; trim_log goes no further.
+  // Replica: what the owner has trimmed, pins included; trim_log goes no further. A copy that begins forgets it.
   virtual void set_owner_floor(SegmentId segment, Revision floor) = 0;
 
   // ---- maintenance: called by one thread (the simulator: between events). Each does a bounded amount and returns

@@ -1,5 +1,6 @@
 // The store: segments, and what they share. The methods are spread over files by purpose: requests.cpp, feed_view.cpp,
-// walk.cpp (walks and scans), apply.cpp, maintenance.cpp, store.cpp.
+// walk.cpp (walks and scans), apply.cpp, maintenance.cpp, store.cpp; what a node of several does besides: replica.cpp, replica_log.cpp,
+// replica_copy.cpp.
 #pragma once
 #include <atomic>
 #include <list>
@@ -59,6 +60,16 @@ class StoreImpl final : public Store {
   ApplyAnswer apply(const ApplyBatch& batch, WallMicros now) override;
   bool standby(Slot slot, std::string_view key) const override { return links_.standby(slot, key); }
 
+  void set_role(SegmentId segment, SegmentRole role) override;
+  Position begin_term(SegmentId segment, const Term& term, WallMicros now) override;
+  ReplicaAnswer append_run(SegmentId segment, const ReplicaRun& run, WallMicros now) override;
+  ReplicaAnswer begin_copy(SegmentId segment, const CopyStart& start, WallMicros now) override;
+  ReplicaAnswer copy_page(SegmentId segment, const CopyPage& page, WallMicros now) override;
+  ReplicaAnswer finish_copy(SegmentId segment) override;
+  ReplicaAnswer put_marks(SegmentId segment, const MarksSince& marks) override;
+  MarksSince marks_since(SegmentId segment, std::uint64_t since) const override;
+  void set_owner_floor(SegmentId segment, Revision floor) override;
+
   bool sweep_expiry(WallMicros now) override;
   bool evict(WallMicros now) override;
   bool trim_log(WallMicros now) override;
@@ -86,11 +97,31 @@ class StoreImpl final : public Store {
   // Evicts when it must and may. False: no room.
   bool room_for(std::size_t record_bytes, WallMicros now);
   void moved(SegmentId segment) { dirty_->wake(dirty_->mark(segment)); }
+  // What a write and a read are answered where the role is not owner.
+  static Status write_refused(const Segment& s) {
+    return s.role.load(std::memory_order_relaxed) == SegmentRole::replica ? Status::replica_write_rejected : Status::moved;
+  }
+  // Before the lock was taken a write was found not to fit: what it is told.
+  static Status no_room(Segment& s, Status why);
+
+  // ---- replica.cpp
+  // Under the lock. What counts as owned and what does not moves with it.
+  void change_role(Segment& s, SegmentRole role);
+  static void put_mark(Segment& s, const MarkKey& key, const std::optional<Mark>& mark);
+
+  // ---- replica_copy.cpp
+  static void end_copy(Segment& s);
 
   // ---- maintenance.cpp
   bool evict_one(WallMicros now);
-  enum class Trim { gone, kept, empty };
+  enum class Trim {
+    gone,
+    kept,        // pins or walks
+    not_yet,     // not owned, and the owner still holds it
+    empty,
+  };
   Trim trim_oldest(Segment& s, WallMicros now, bool force_pins);
+  bool trim_replicas(WallMicros now);
 
   const StoreOptions options_;
   unsigned segment_shift_ = 0;                 // slot >> shift
@@ -100,7 +131,7 @@ class StoreImpl final : public Store {
   std::atomic<std::int64_t> used_{0};          // estimate: each segment reports in lumps
   std::atomic<std::uint64_t> random_{0};
   std::atomic<std::uint64_t> trimmed_records_{0};
-  std::atomic<WallMicros> trimmed_until_us_{0};  // the newest commit that was dropped; begins with the store's own start
+  std::atomic<bool> floors_moved_{false};      // something that is not owned may have become free to be trimmed
   std::shared_ptr<ClosedTime> closed_time_ = std::make_shared<ClosedTime>();
   std::shared_ptr<DirtyMaps> dirty_;
   Pins pins_;

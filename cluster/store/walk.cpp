@@ -140,6 +140,10 @@ void SegmentWalk::take(const WalkLimits& limits, Taken& out) {
   for (;;) {
     {
       const std::lock_guard hold(segment_.lock);
+      if (options_.owned_only && !segment_.owned()) [[unlikely]] {
+        out.not_owned = true;
+        return;
+      }
       if (fill(limits, out, slot)) {
         if (out.to && out.to->slot.value() >= segment_.first.value() + segment_.slots) out.to.reset();
         if (options_.claims_log) claim_.keeps_above = out.as_of.revision;
@@ -192,8 +196,19 @@ WalkPage SegmentWalk::next(const WalkLimits& limits) {
   return page;
 }
 
+namespace {
+
+bool has_slot_of(const Scope& scope, Slot first, std::uint32_t slots) {
+  for (std::uint32_t i = 0; i < slots; ++i) {
+    if (scope.has_slot(Slot{static_cast<std::uint16_t>(first.value() + i)})) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::unique_ptr<Walk> StoreImpl::begin_walk(SegmentId id, const Scope& scope, std::optional<SlotKey> from) {
-  return std::make_unique<SegmentWalk>(*this, segment(id), scope, std::move(from), SegmentWalk::Options{true, std::nullopt});
+  return std::make_unique<SegmentWalk>(*this, segment(id), scope, std::move(from), SegmentWalk::Options{true, std::nullopt, false});
 }
 
 ScanPage StoreImpl::scan(const ScanRequest& request, WallMicros now) {
@@ -203,6 +218,7 @@ ScanPage StoreImpl::scan(const ScanRequest& request, WallMicros now) {
   std::size_t bytes = 0;
   std::optional<SlotKey> after = request.after;
   std::uint32_t index = after ? after->slot.value() >> segment_shift_ : 0;
+  bool entered = false;
   std::unique_ptr<SegmentWalk> walk;
   if (after) {
     const std::lock_guard hold(idle_scans_lock_);
@@ -216,10 +232,20 @@ ScanPage StoreImpl::scan(const ScanRequest& request, WallMicros now) {
   }
   for (std::size_t pages = 0; index < options_.segments; ++pages) {
     if (!walk) {
-      walk = std::make_unique<SegmentWalk>(*this, *segments_[index], request.scope, after, SegmentWalk::Options{false, now});
+      walk = std::make_unique<SegmentWalk>(*this, *segments_[index], request.scope, after, SegmentWalk::Options{false, now, true});
     }
     SegmentWalk::Taken taken;
     walk->take(WalkLimits{count_max - out.records.size(), request.bytes_max - bytes}, taken);
+    if (taken.not_owned) {
+      walk.reset();
+      // In a segment without a slot of the scope nothing is missed, whoever owns it.
+      if (request.scope.full() || has_slot_of(request.scope, segments_[index]->first, segments_[index]->slots)) {
+        if (!entered) out.status = Status::moved;
+        break;
+      }
+    } else {
+      entered = true;
+    }
     for (const auto& item : taken.items) {
       const std::string_view record = taken.record(item);
       bytes += record.size();

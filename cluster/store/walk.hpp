@@ -18,6 +18,7 @@ class SegmentWalk final : public Walk {
   struct Options {
     bool claims_log = false;                                   // the log above the last page is kept for the walker
     std::optional<WallMicros> hide_expired_at;                 // scans; chunks carry what is expired
+    bool owned_only = false;                                   // scans
   };
   SegmentWalk(StoreImpl& store, Segment& segment, Scope scope, std::optional<SlotKey> from, Options options);
   ~SegmentWalk() override;
@@ -38,6 +39,7 @@ class SegmentWalk final : public Walk {
     std::vector<Item> items;
     Position as_of;
     std::optional<SlotKey> to;
+    bool not_owned = false;                                    // Options::owned_only, and it is not: nothing was taken
     [[nodiscard]] std::string_view record(const Item& i) const { return {arena.data() + i.offset, i.size}; }
   };
   void take(const WalkLimits& limits, Taken& out);

@@ -131,6 +131,15 @@ class FakeStore final : public store::Store {
   std::uint64_t mark_checksum(const std::string&, ScopeId) const override { no(); }
   ApplyAnswer apply(const ApplyBatch&, WallMicros) override { no(); }
   bool standby(Slot, std::string_view) const override { return false; }
+  void set_role(SegmentId, store::SegmentRole) override { no(); }
+  Position begin_term(SegmentId, const store::Term&, WallMicros) override { no(); }
+  store::ReplicaAnswer append_run(SegmentId, const store::ReplicaRun&, WallMicros) override { no(); }
+  store::ReplicaAnswer begin_copy(SegmentId, const store::CopyStart&, WallMicros) override { no(); }
+  store::ReplicaAnswer copy_page(SegmentId, const store::CopyPage&, WallMicros) override { no(); }
+  store::ReplicaAnswer finish_copy(SegmentId) override { no(); }
+  store::ReplicaAnswer put_marks(SegmentId, const store::MarksSince&) override { no(); }
+  store::MarksSince marks_since(SegmentId, std::uint64_t) const override { no(); }
+  void set_owner_floor(SegmentId, Revision) override { no(); }
   bool sweep_expiry(WallMicros) override { no(); }
   bool evict(WallMicros) override { no(); }
   bool trim_log(WallMicros) override { no(); }
