@@ -50,6 +50,16 @@ std::string_view name(Opcode opcode) {
     case Opcode::drop_link: return "DropLink";
     case Opcode::drop_scope: return "DropScope";
     case Opcode::follower_lease: return "FollowerLease";
+    case Opcode::follow: return "Follow";
+    case Opcode::following: return "Following";
+    case Opcode::replica_run: return "ReplicaRun";
+    case Opcode::replica_marks: return "ReplicaMarks";
+    case Opcode::replica_page: return "ReplicaPage";
+    case Opcode::replica_floors: return "ReplicaFloors";
+    case Opcode::replica_pins: return "ReplicaPins";
+    case Opcode::replica_closed_time: return "ReplicaClosedTime";
+    case Opcode::replica_received: return "ReplicaReceived";
+    case Opcode::replica_credit: return "ReplicaCredit";
   }
   return "Unknown";
 }
