@@ -69,19 +69,30 @@ void HeldPositions::lost(ReplicaIndex replica) {
 }
 
 template <class T, class F>
+HeldBy<T> HeldPositions::in(const Segment& s, const std::vector<ReplicaIndex>& set, T everything, F&& what) {
+  std::vector<T> has;
+  for (const ReplicaIndex member : set) {
+    const auto found = s.has.find(member);
+    has.push_back(found == s.has.end() ? T{} : what(found->second));
+  }
+  return held_by(std::move(has), s.copies, everything);
+}
+
+template <class T, class F>
 HeldBy<T> HeldPositions::of(const Segment& s, T everything, F&& what) const {
-  const auto in = [&](const std::vector<ReplicaIndex>& set) {
-    std::vector<T> has;
-    for (const ReplicaIndex member : set) {
-      const auto found = s.has.find(member);
-      has.push_back(found == s.has.end() ? T{} : what(found->second));
-    }
-    return held_by(std::move(has), s.copies, everything);
-  };
-  HeldBy<T> out = in(s.set);
+  HeldBy<T> out = in(s, s.set, everything, what);
   if (!s.next) return out;
-  const HeldBy<T> then = in(*s.next);
+  const HeldBy<T> then = in(s, *s.next, everything, what);
   return {std::min(out.replica, then.replica), std::min(out.majority, then.majority), std::min(out.all, then.all)};
+}
+
+bool HeldPositions::keeps(SegmentId segment, const std::vector<ReplicaIndex>& members) const {
+  const Segment& s = at(segment);
+  constexpr Position everything{Generation{0xffff'ffff}, Revision{~std::uint64_t{0}}};
+  const auto what = [](const Has& has) { return has.at; };
+  const auto now = of<Position>(s, everything, what);
+  const auto then = in(s, members, everything, what);
+  return now.replica <= then.replica && now.majority <= then.majority && now.all <= then.all;
 }
 
 Held HeldPositions::held(SegmentId segment, Position head) const {

@@ -47,6 +47,9 @@ class HeldPositions {
   void set_copies(SegmentId segment, std::uint16_t copies);
   // A change of the set begins: what counts is held in both. The set as known now is the one before; at first it is empty.
   void begin_change(SegmentId segment, std::vector<ReplicaIndex> members);
+  // Would these members, alone, hold whatever counts as held now? A set that shrinks to one which does not takes back promises
+  // that were made: then only for a member that is really gone, and never before it has been given time.
+  [[nodiscard]] bool keeps(SegmentId segment, const std::vector<ReplicaIndex>& members) const;
   // Its outcome is known: the new set stands, or the old one does.
   void end_change(SegmentId segment, bool changed);
   // A new term, or the segment is not owned any more: nothing is known to be held.
@@ -76,6 +79,8 @@ class HeldPositions {
     std::optional<std::vector<ReplicaIndex>> next;
     std::map<ReplicaIndex, Has> has;
   };
+  template <class T, class F>
+  [[nodiscard]] static HeldBy<T> in(const Segment& s, const std::vector<ReplicaIndex>& set, T everything, F&& what);
   template <class T, class F>
   [[nodiscard]] HeldBy<T> of(const Segment& s, T everything, F&& what) const;
   [[nodiscard]] const Segment& at(SegmentId id) const { return segments_.at(id.value()); }

@@ -85,6 +85,20 @@ TEST(HeldPositions, AChangeInFlightAsksBothSets) {
   EXPECT_EQ(held.held(segment, at(100)), (Held{at(60), at(60), at(30)}));
 }
 
+TEST(HeldPositions, ASetThatShrinksMayTakeBackAPromise) {
+  HeldPositions held(4);
+  held.set_copies(segment, 3);
+  held.begin_change(segment, {a, b});
+  held.end_change(segment, true);
+  held.received(segment, a, at(90), {});
+  held.received(segment, b, at(60), {});
+  EXPECT_FALSE(held.keeps(segment, {b}));  // 61 … 90 were answered for a's sake
+  EXPECT_TRUE(held.keeps(segment, {a}));
+  held.received(segment, b, at(90), {});
+  EXPECT_TRUE(held.keeps(segment, {b}));
+  EXPECT_FALSE(held.keeps(segment, {}));
+}
+
 TEST(HeldPositions, WhoIsGoneHoldsNothingUntilItSaysSo) {
   HeldPositions held(4);
   held.set_copies(segment, 2);
