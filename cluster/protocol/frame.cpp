@@ -58,6 +58,16 @@ std::string_view name(Opcode opcode) {
     case Opcode::fenced: return "Fenced";
     case Opcode::hand_over: return "HandOver";
     case Opcode::handed_over: return "HandedOver";
+    case Opcode::follow: return "Follow";
+    case Opcode::following: return "Following";
+    case Opcode::replica_run: return "ReplicaRun";
+    case Opcode::replica_marks: return "ReplicaMarks";
+    case Opcode::replica_page: return "ReplicaPage";
+    case Opcode::replica_floors: return "ReplicaFloors";
+    case Opcode::replica_pins: return "ReplicaPins";
+    case Opcode::replica_closed_time: return "ReplicaClosedTime";
+    case Opcode::replica_received: return "ReplicaReceived";
+    case Opcode::replica_credit: return "ReplicaCredit";
   }
   return "Unknown";
 }

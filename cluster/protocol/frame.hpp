@@ -44,7 +44,7 @@ enum class Opcode : std::uint8_t {
   drop_link = 37,
   drop_scope = 38,
   follower_lease = 39,
-  // Between nodes of one region (docs/formats/region.md).
+  // Between nodes of one region (docs/formats/region.md). Nothing is an answer to a frame.
   peer_hello = 48,
   heartbeat = 49,
   grant = 50,
@@ -53,9 +53,21 @@ enum class Opcode : std::uint8_t {
   fenced = 53,
   hand_over = 54,
   handed_over = 55,
+  follow = 64,
+  following = 65,
+  replica_run = 66,
+  replica_marks = 67,
+  replica_page = 68,
+  replica_floors = 69,
+  replica_pins = 70,
+  replica_closed_time = 71,
+  replica_received = 72,
+  replica_credit = 73,
 };
 [[nodiscard]] std::string_view name(Opcode opcode);           // "Get"; "Unknown"
 [[nodiscard]] bool known(std::uint8_t opcode);
+// From here on frames go between nodes only; a client that sends one is answered Unsupported.
+inline constexpr std::uint8_t first_node_opcode = 64;
 
 // The longest frame, length field not counted, that a peer with these limits accepts.
 [[nodiscard]] constexpr std::size_t frame_bytes_max(std::size_t key_bytes_max, std::size_t value_bytes_max) {

@@ -1,4 +1,4 @@
-// Places that several messages share. Private to cluster/protocol.
+// Places that several messages share. Private to cluster/protocol and cluster/replication.
 #pragma once
 #include <optional>
 #include <string>

@@ -87,6 +87,16 @@ bool request(std::string& out, const Frame& frame) {
     case Opcode::drop_link:
     case Opcode::drop_scope: return with_opcode<DropRequest>(out, opcode, c, body);
     case Opcode::follower_lease: return plain<FollowerLeaseRequest>(out, c, body);
+    case Opcode::follow:  // between nodes: tests/unit/replication
+    case Opcode::following:
+    case Opcode::replica_run:
+    case Opcode::replica_marks:
+    case Opcode::replica_page:
+    case Opcode::replica_floors:
+    case Opcode::replica_pins:
+    case Opcode::replica_closed_time:
+    case Opcode::replica_received:
+    case Opcode::replica_credit: return false;
   }
   return false;
 }
@@ -139,6 +149,16 @@ bool answer(std::string& out, const Frame& frame) {
     case Opcode::drop_link:
     case Opcode::drop_scope: return with_opcode<DropAnswer>(out, opcode, c, body);
     case Opcode::follower_lease: return plain<FollowerLeaseAnswer>(out, c, body);
+    case Opcode::follow:  // between nodes: tests/unit/replication
+    case Opcode::following:
+    case Opcode::replica_run:
+    case Opcode::replica_marks:
+    case Opcode::replica_page:
+    case Opcode::replica_floors:
+    case Opcode::replica_pins:
+    case Opcode::replica_closed_time:
+    case Opcode::replica_received:
+    case Opcode::replica_credit: return false;
   }
   return false;
 }

@@ -1,0 +1,126 @@
+// What comes beside the log: marks, floors, pins, closed time.
+#include "cluster/replication/owner_session.hpp"
+#include "cluster/replication/replica_session.hpp"
+
+namespace zaris::replication {
+
+// ---- marks --------------------------------------------------------------------------------------------------------
+void ReplicaSession::handle(MarksMessage& message) {
+  const SegmentId id = message.segment;
+  if (!known(id)) return;
+  Segment& s = at(id);
+  if (!follows(s)) return;
+  if (marks_) {
+    if (marks_->segment != id) return end("replication_malformed", fmt::format("segment {}: a set of marks within another's", id.value()));
+    auto& changes = marks_->marks.changes;
+    if (changes.size() + message.marks.changes.size() > mark_changes_max) {
+      return end("replication_malformed", fmt::format("segment {}: more than {} marks", id.value(), mark_changes_max));
+    }
+    changes.insert(changes.end(), message.marks.changes.begin(), message.marks.changes.end());
+    message.marks.changes = std::move(changes);
+    marks_.reset();
+  }
+  if (message.more) {
+    marks_ = std::move(message);
+    return;
+  }
+  if (s.pull) keep_newer(id, message.marks);
+  const store::ReplicaAnswer answer = store_.put_marks(id, message.marks);
+  if (answer.outcome == store::ReplicaOutcome::ok) s.marks_version = std::max(s.marks_version, message.marks.version);
+  moved(id, answer, "marks");
+}
+
+// Whoever pulls has marks of the same history, perhaps newer ones than the node that it pulls from.
+void ReplicaSession::keep_newer(SegmentId id, store::MarksSince& marks) const {
+  std::map<MarkKey, std::uint64_t> held;
+  for (const store::MarkChange& change : store_.marks_since(id, 0).changes) {
+    if (change.mark) held[change.key] = change.mark->token.number;
+  }
+  marks.everything = false;
+  std::erase_if(marks.changes, [&](const store::MarkChange& change) {
+    const auto own = held.find(change.key);
+    return !change.mark || (own != held.end() && own->second >= change.mark->token.number);
+  });
+}
+
+// ---- floors, closed time ------------------------------------------------------------------------------------------
+void ReplicaSession::handle(const Floors& message) {
+  for (const FloorRow& row : message.rows) {
+    if (!known(row.segment)) return;
+    if (follows(at(row.segment)) && !at(row.segment).pull) store_.set_owner_floor(row.segment, row.floor);
+  }
+}
+
+void ReplicaSession::handle(const ClosedTimeMessage& message) {
+  if (message.closed_time_us <= closed_) return;
+  closed_ = message.closed_time_us;
+  closed_moved_ = true;
+}
+
+// ---- pins ---------------------------------------------------------------------------------------------------------
+void ReplicaSession::handle(const Pins& message) {
+  for (const PinMessage& pin : message.pins) {
+    if (is_replica_pin(store_, pin.key)) continue;  // nobody else's business
+    if (pins_told_.size() >= options_.pins_max && !pins_told_.contains(pin.key)) {
+      return end("replication_malformed", fmt::format("more than {} pins", options_.pins_max));
+    }
+    std::set<SegmentId>& told = pins_told_[pin.key];
+    std::vector<SegmentId> gone;
+    for (const PinRow& row : pin.rows) {
+      if (!known(row.segment)) return;
+      if (!follows(at(row.segment)) || at(row.segment).pull) continue;
+      if (row.place) {
+        // The log between `acknowledged` and `moved` matches nothing of the pin: our trimmer finds that for itself.
+        store_.set_pin(pin.key, pin.scope, row.segment, row.place->acknowledged, now_.wall_us);
+        told.insert(row.segment);
+      } else {
+        told.erase(row.segment);
+        gone.push_back(row.segment);
+      }
+    }
+    unpin(pin.key, pin.scope, gone);
+    if (told.empty()) pins_told_.erase(pin.key);
+  }
+  for (const SegmentId id : message.settled) {
+    if (!known(id)) return;
+  }
+  settle(message.settled);
+}
+
+// Other segments of this pin may be of other owners, or our own.
+void ReplicaSession::unpin(const store::PinKey& key, const Scope& scope, std::span<const SegmentId> segments) {
+  if (segments.empty()) return;
+  SegmentSet here(segment_count_);
+  for (const SegmentId id : segments) here.insert(id);
+  bool elsewhere = false;
+  for (std::uint32_t i = 0; i < segment_count_ && !elsewhere; ++i) {
+    const SegmentId id{static_cast<std::uint16_t>(i)};
+    if (here.contains(id)) continue;
+    const auto place = store_.pin_place(key, id);
+    elsewhere = place && place->acknowledged != holds_nothing;
+  }
+  if (!elsewhere) {
+    store_.drop_pin(key);
+    return;
+  }
+  for (const SegmentId id : segments) {
+    if (store_.pin_place(key, id)) store_.set_pin(key, scope, id, holds_nothing, now_.wall_us);
+  }
+}
+
+// What is pinned in these segments and was not told since they are followed is from before.
+void ReplicaSession::settle(std::span<const SegmentId> segments) {
+  if (segments.empty()) return;
+  for (const store::PinInfo& info : store_.pins(now_.wall_us)) {
+    if (is_replica_pin(store_, info.key)) continue;
+    const auto told = pins_told_.find(info.key);
+    std::vector<SegmentId> gone;
+    for (const SegmentId id : segments) {
+      if (!follows(at(id)) || at(id).pull || (told != pins_told_.end() && told->second.contains(id))) continue;
+      if (const auto place = store_.pin_place(info.key, id); place && place->acknowledged != holds_nothing) gone.push_back(id);
+    }
+    unpin(info.key, info.scope, gone);
+  }
+}
+
+}  // namespace zaris::replication
