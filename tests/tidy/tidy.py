@@ -13,6 +13,7 @@ arrows = {
     "cluster/logging": ["cluster/base"],
     "cluster/record": ["cluster/base"],
     "cluster/placement": ["cluster/base", "cluster/record"],
+    "cluster/ownership": ["cluster/base", "cluster/record", "cluster/placement"],
     "cluster/protocol": ["cluster/base", "cluster/record", "cluster/placement"],
     "cluster/store": ["cluster/base", "cluster/record", "cluster/placement"],
     "cluster/replication": ["cluster/base", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/store"],
@@ -39,7 +40,7 @@ arrows = {
                        "cluster/net", "cluster/admin", "feed/", "cursor", "follower/"],
 }
 # No sockets, clocks, threads, files or randomness: what decides can be run by the simulator.
-cores = ["cluster/record", "cluster/placement", "cluster/protocol", "cluster/store", "cluster/replication", "feed/message", "feed/session", "follower/link"]
+cores = ["cluster/record", "cluster/placement", "cluster/ownership", "cluster/protocol", "cluster/store", "cluster/replication", "feed/message", "feed/session", "follower/link"]
 core_bans = [r"#include <(boost/asio|boost/beast|openssl|lmdb|thread|fstream|filesystem|random|sys/socket|unistd)", r"_clock::now\(", r"std::random_device",
              r"\bgetenv\(", r"\bclock_gettime\("]
 core_exceptions = {("cluster/placement/scope.cpp", "openssl/sha.h")}  # a pure function
