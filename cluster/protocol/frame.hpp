@@ -67,7 +67,7 @@ enum class Opcode : std::uint8_t {
 [[nodiscard]] std::string_view name(Opcode opcode);           // "Get"; "Unknown"
 [[nodiscard]] bool known(std::uint8_t opcode);
 // From here on frames go between nodes only; a client that sends one is answered Unsupported.
-inline constexpr std::uint8_t first_node_opcode = 64;
+inline constexpr std::uint8_t first_node_opcode = 48;
 
 // The longest frame, length field not counted, that a peer with these limits accepts.
 [[nodiscard]] constexpr std::size_t frame_bytes_max(std::size_t key_bytes_max, std::size_t value_bytes_max) {
