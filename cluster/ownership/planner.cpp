@@ -95,9 +95,13 @@ class Planner {
       if (p.primary.empty() && !p.replicas.empty()) promote(p);
     }
     for (Partition& p : out) {
-      if (p.primary.empty()) place(p);
+      if (!p.primary.empty()) fill(p);
     }
-    for (Partition& p : out) fill(p);
+    for (Partition& p : out) {
+      if (!p.primary.empty()) continue;
+      place(p);
+      fill(p);
+    }
     return out;
   }
 
