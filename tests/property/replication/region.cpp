@@ -24,6 +24,12 @@ OwnerOptions owner_options(std::uint64_t draw) {
   return options;
 }
 
+std::vector<ReplicaIndex> indexes(const std::set<std::size_t>& members) {
+  std::vector<ReplicaIndex> out;
+  for (const std::size_t member : members) out.push_back(ReplicaIndex{static_cast<std::uint16_t>(member)});
+  return out;
+}
+
 }  // namespace
 
 Region::Region(std::uint64_t seed) : random_(seed), lines_(nodes * nodes) {
@@ -80,8 +86,8 @@ void Region::begin(SegmentId id, std::size_t node) {
   Segment& s = at(id);
   s.owner = node;
   s.generation = Generation{++generation_};
-  store(node).begin_term(id, {s.generation, random_() | 1, HistoryId{1000 + id.value() + generation_}, RootCause::created}, now_.wall_us);
-  held_[node]->reset(id);
+  const Position begins = store(node).begin_term(id, {s.generation, random_() | 1, HistoryId{1000 + id.value() + generation_}, RootCause::created}, now_.wall_us);
+  held_[node]->reset(id, begins);
   held_[node]->set_copies(id, copies);
   s.members.erase(node);
   std::set<std::size_t> members;
@@ -94,9 +100,7 @@ void Region::begin(SegmentId id, std::size_t node) {
 void Region::set_members(SegmentId id, std::set<std::size_t> members) {
   Segment& s = at(id);
   if (members == s.members && !held_[s.owner]->members(id).empty()) return;
-  std::vector<ReplicaIndex> set;
-  for (const std::size_t member : members) set.push_back(ReplicaIndex{static_cast<std::uint16_t>(member)});
-  held_[s.owner]->begin_change(id, set);
+  held_[s.owner]->begin_change(id, indexes(members));
   held_[s.owner]->end_change(id, true);
   s.members = std::move(members);
 }
@@ -125,6 +129,8 @@ void Region::promote(SegmentId id) {
   const Position before = store(chosen).state(id).head;
   if (store(old).state(id).head > before) ++probes["tail lost"];
   for (const Acked& acked : s.acked) {
+    // One answer is enough for what all had.
+    for (const std::size_t member : s.members) EXPECT_TRUE(acked.policy != Durability::all || holds(member, id, acked.at)) << to_string(acked.at);
     EXPECT_TRUE(holds(chosen, id, acked.at)) << "acknowledged " << to_string(acked.at) << " under policy " << static_cast<int>(acked.policy)
                                              << ", promoted with " << to_string(before);
   }
@@ -360,17 +366,13 @@ void Region::look() {
             << "received " << to_string(*progress.received) << " is above what node " << r << " holds: " << to_string(store(r).state(id).head);
         held_[s.owner]->received(id, ReplicaIndex{static_cast<std::uint16_t>(r)}, *progress.received, progress.marks_version);
       }
-      if (progress.synchronised) members.insert(r);
-      if (progress.phase == ReplicaPhase::waiting && members.contains(r)) {
-        auto without = s.members;
-        without.erase(r);
-        std::vector<ReplicaIndex> set;
-        for (const std::size_t member : without) set.push_back(ReplicaIndex{static_cast<std::uint16_t>(member)});
-        if (!held_[s.owner]->keeps(id, set)) {
-          ++probes["promise taken back"];
-          s.acked.clear();
-        }
-        members.erase(r);
+      if (progress.synchronised && !members.contains(r)) {
+        members.insert(r);
+        if (!held_[s.owner]->keeps(id, indexes(members))) members.erase(r), ++probes["joins later"];
+      }
+      if (progress.phase == ReplicaPhase::waiting && members.erase(r) != 0 && !held_[s.owner]->keeps(id, indexes(members))) {
+        ++probes["promise taken back"];
+        s.acked.clear();
       }
     }
     set_members(id, members);
