@@ -49,19 +49,22 @@ void HeldPositions::end_change(SegmentId segment, bool changed) {
   ZARIS_ASSERT(s.next, segment.value());
   if (changed) s.set = std::move(*s.next);
   s.next.reset();
+  raise_most(s);
 }
 
-void HeldPositions::reset(SegmentId segment) {
+void HeldPositions::reset(SegmentId segment, Position begins) {
   Segment& s = at(segment);
   const std::uint16_t copies = s.copies;
   s = {};
   s.copies = copies;
+  s.most = {begins, begins, begins};
 }
 
 void HeldPositions::received(SegmentId segment, ReplicaIndex replica, Position position, std::optional<std::uint64_t> marks_version) {
   Has& has = at(segment).has[replica];
   has.at = std::max(has.at, position);
   if (marks_version) has.marks = std::max(has.marks, *marks_version + 1);
+  raise_most(at(segment));
 }
 
 void HeldPositions::lost(ReplicaIndex replica) {
@@ -79,20 +82,29 @@ HeldBy<T> HeldPositions::in(const Segment& s, const std::vector<ReplicaIndex>& s
 }
 
 template <class T, class F>
-HeldBy<T> HeldPositions::of(const Segment& s, T everything, F&& what) const {
+HeldBy<T> HeldPositions::of(const Segment& s, T everything, F&& what) {
   HeldBy<T> out = in(s, s.set, everything, what);
   if (!s.next) return out;
   const HeldBy<T> then = in(s, *s.next, everything, what);
   return {std::min(out.replica, then.replica), std::min(out.majority, then.majority), std::min(out.all, then.all)};
 }
 
+namespace {
+
+constexpr Position everything_of_all{Generation{0xffff'ffff}, Revision{~std::uint64_t{0}}};
+
+}  // namespace
+
+void HeldPositions::raise_most(Segment& s) {
+  if (s.copies <= 1) return;
+  const auto now = of<Position>(s, everything_of_all, [](const Has& has) { return has.at; });
+  s.most = {std::max(s.most.replica, now.replica), std::max(s.most.majority, now.majority), std::max(s.most.all, now.all)};
+}
+
 bool HeldPositions::keeps(SegmentId segment, const std::vector<ReplicaIndex>& members) const {
   const Segment& s = at(segment);
-  constexpr Position everything{Generation{0xffff'ffff}, Revision{~std::uint64_t{0}}};
-  const auto what = [](const Has& has) { return has.at; };
-  const auto now = of<Position>(s, everything, what);
-  const auto then = in(s, members, everything, what);
-  return now.replica <= then.replica && now.majority <= then.majority && now.all <= then.all;
+  const auto then = in(s, members, everything_of_all, [](const Has& has) { return has.at; });
+  return s.most.replica <= then.replica && s.most.majority <= then.majority && s.most.all <= then.all;
 }
 
 Held HeldPositions::held(SegmentId segment, Position head) const {

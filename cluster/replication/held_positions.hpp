@@ -47,13 +47,16 @@ class HeldPositions {
   void set_copies(SegmentId segment, std::uint16_t copies);
   // A change of the set begins: what counts is held in both. The set as known now is the one before; at first it is empty.
   void begin_change(SegmentId segment, std::vector<ReplicaIndex> members);
-  // Would these members, alone, hold whatever counts as held now? A set that shrinks to one which does not takes back promises
-  // that were made: then only for a member that is really gone, and never before it has been given time.
+  // Would these members, alone, hold whatever has counted as held in this term, and its beginning? A set that changes to one which
+  // does not takes back promises that were made: by a member that leaves, and by one that joins before it has caught up
+  // (a failover trusts any member with what `all` had). So: begin_change, wait for this, write it, end_change; without waiting only
+  // where the member that leaves is gone for good. What a connection that broke had confirmed is not forgotten here.
   [[nodiscard]] bool keeps(SegmentId segment, const std::vector<ReplicaIndex>& members) const;
   // Its outcome is known: the new set stands, or the old one does.
   void end_change(SegmentId segment, bool changed);
-  // A new term, or the segment is not owned any more: nothing is known to be held.
-  void reset(SegmentId segment);
+  // A term begins, with a record at this place (all that was answered before lies below it), or the segment is not owned any
+  // more: nothing is known to be held, and the set is empty until it is said again.
+  void reset(SegmentId segment, Position begins);
 
   // From OwnerSession::progress. Positions only grow within a session.
   void received(SegmentId segment, ReplicaIndex replica, Position at, std::optional<std::uint64_t> marks_version);
@@ -78,11 +81,13 @@ class HeldPositions {
     std::vector<ReplicaIndex> set;
     std::optional<std::vector<ReplicaIndex>> next;
     std::map<ReplicaIndex, Has> has;
+    HeldBy<Position> most;    // that ever counted in this term
   };
   template <class T, class F>
   [[nodiscard]] static HeldBy<T> in(const Segment& s, const std::vector<ReplicaIndex>& set, T everything, F&& what);
   template <class T, class F>
-  [[nodiscard]] HeldBy<T> of(const Segment& s, T everything, F&& what) const;
+  [[nodiscard]] static HeldBy<T> of(const Segment& s, T everything, F&& what);
+  static void raise_most(Segment& s);
   [[nodiscard]] const Segment& at(SegmentId id) const { return segments_.at(id.value()); }
   [[nodiscard]] Segment& at(SegmentId id) { return segments_.at(id.value()); }
 

@@ -94,6 +94,7 @@ std::string_view name(Refusal refusal) {
     case Refusal::older_generation: return "older_generation";
     case Refusal::nothing_to_pull: return "nothing_to_pull";
     case Refusal::ended: return "ended";
+    case Refusal::trimmed: return "trimmed";
   }
   return "unknown";
 }

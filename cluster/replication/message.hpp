@@ -62,6 +62,7 @@ enum class Refusal : std::uint8_t {
   older_generation = 2,   // a newer term than the owner's was named in Follow: the owner stops
   nothing_to_pull = 3,    // pull: the log does not lead on from the head that was named
   ended = 4,              // this term or role has ended here since: follow again, or somebody else
+  trimmed = 5,            // the log no longer leads on from what was sent: follow again
 };
 [[nodiscard]] std::string_view name(FollowHow how);
 [[nodiscard]] std::string_view name(Refusal refusal);

@@ -142,7 +142,7 @@ bool decode(std::string_view body, Following& out) {
       in.fail();
     }
     row.reason = inner.bytes();
-    row.refusal = read_enum(in, inner, Refusal::ended);
+    row.refusal = read_enum(in, inner, Refusal::trimmed);
     row.newest_timestamp_us = inner.uint();
   });
   return whole(in, places);

@@ -124,6 +124,8 @@ void OwnerSession::heard(SegmentId id, Generation generation) {
 // ---- what the shell asks ------------------------------------------------------------------------------------------
 ReplicaProgress OwnerSession::progress(SegmentId segment) const {
   const Segment& s = at(segment);
+  // A term that ended a moment ago, perhaps at a node that owns the segment again: what was confirmed in it counts no more.
+  if (follows(s) && !still_source(segment, s, nullptr)) return {};
   const auto marks = s.marks_received == 0 ? std::nullopt : std::optional(s.marks_received - 1);
   return {s.phase, s.received, marks, s.synchronised};
 }

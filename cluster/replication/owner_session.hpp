@@ -46,7 +46,8 @@ struct OwnerOptions {
   std::uint32_t tails_between_pages = 4;        // however far tails are behind
   std::uint64_t synchronised_bytes = 1u << 20;
   MonoMicros closed_interval_us = 100'000;
-  MonoMicros pins_interval_us = 1'000'000;
+  MonoMicros pins_interval_us = 1'000'000;      // between rounds, which say what has changed
+  std::uint32_t pins_full_every = 60;           // rounds; one of them says all, since the replica may have dropped a pin for its own segments' sake
   std::uint32_t looks_per_tick = 1024;          // segments whose floor, marks and role are looked at by one on_tick
 };
 
@@ -87,6 +88,7 @@ class OwnerSession {
   [[nodiscard]] bool next(std::string& out);
 
   [[nodiscard]] const std::optional<SessionEnd>& ended() const { return ended_; }
+  // As of the term that runs now: of one that has ended nothing is known.
   [[nodiscard]] ReplicaProgress progress(SegmentId segment) const;
   // Segments whose progress has changed since the last call.
   [[nodiscard]] std::vector<SegmentId> take_changed();
@@ -210,7 +212,8 @@ class OwnerSession {
   std::uint32_t pins_row_ = 0;                 // where in the front one to go on
   bool pins_attached_ = false;
   SegmentSet unsettled_, settling_;            // followed since: before, and in, the round that runs
-  bool round_runs_ = false;
+  bool round_runs_ = false, full_round_ = false;
+  std::uint32_t rounds_ = 0;
   std::optional<MonoMicros> last_pins_, last_closed_;
 
   WallMicros closed_ = 0;                      // read, to be sent behind closed_waits_; 0: none

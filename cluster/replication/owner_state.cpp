@@ -107,6 +107,7 @@ void OwnerSession::begin_pins_round() {
   for (const auto& [key, pin] : pins_) pins_round_.push_back(key);
   pins_row_ = 0;
   round_runs_ = true;
+  full_round_ = ++rounds_ % options_.pins_full_every == 0;
   std::swap(unsettled_, settling_);
 }
 
@@ -125,7 +126,8 @@ bool OwnerSession::say_pins(std::string& out) {
       if (place && place->acknowledged == holds_nothing) place.reset();
       const auto told = pin.told.find(id.value());
       const bool was_told = told != pin.told.end();
-      if (place ? was_told && told->second.acknowledged == place->acknowledged && told->second.moved == place->moved : !was_told) continue;
+      const bool same = place && was_told && told->second.acknowledged == place->acknowledged && told->second.moved == place->moved;
+      if (place ? same && !full_round_ : !was_told) continue;
       changes.rows.push_back({id, place});
       if (place) {
         pin.told.insert_or_assign(id.value(), *place);

@@ -91,18 +91,11 @@ bool OwnerSession::still_source(SegmentId id, const Segment& s, const store::Log
   return on({stretch->generation, stretch->last()}, lineage.id_of(stretch->generation));
 }
 
-// The log no longer reaches what this replica needs next. It is copied then, from where its turn comes; what it holds is old.
+// The log no longer reaches what this replica needs next. It is to say anew what it holds, and not just to be sent a copy: what it
+// confirmed before it heard of that may still be on its way here, and would be taken for what it holds of the copy.
 void OwnerSession::trimmed(std::string& out, SegmentId id) {
-  const Segment s = at(id);
-  if (s.pull) return stop(out, id, Refusal::nothing_to_pull, "the log no longer leads on from what was sent");
-  leave(id);
-  FollowRow row;
-  row.segment = id;
-  row.copying = true;
-  row.count = std::uint64_t{0} - 1;  // equal to nothing: its digest is not known any more
-  asked_[id] = Asked{std::move(row), s.number, false};
-  at(id).phase = ReplicaPhase::waiting;
-  copies_waiting_.insert(id);
+  stop(out, id, at(id).pull ? Refusal::nothing_to_pull : Refusal::trimmed,
+       fmt::format("{} was to be sent next, and the log begins at {}", at(id).sent.revision.next().value(), store_.state(id).floor.value()));
 }
 
 // ---- marks --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include "cluster/replication/replica_session.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "cluster/replication/reconcile.hpp"
 
@@ -150,6 +151,7 @@ void ReplicaSession::handle(const FollowingRow& row) {
   s.state.owner_head = row.head;
   if (row.how == FollowHow::refused) {
     s.learnt = std::max(s.learnt, row.generation);
+    if (row.refusal == Refusal::trimmed) return follow(std::array{SegmentFollow{id, s.learnt, s.pull}});
     return leave(id, FollowPhase::refused, row.refusal == Refusal::none ? Refusal::not_owner : row.refusal, row.reason);
   }
   if (!s.pull && row.generation < s.learnt) {

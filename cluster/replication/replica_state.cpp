@@ -72,6 +72,11 @@ void ReplicaSession::handle(const Pins& message) {
       if (row.place) {
         // The log between `acknowledged` and `moved` matches nothing of the pin: our trimmer finds that for itself.
         store_.set_pin(pin.key, pin.scope, row.segment, row.place->acknowledged, now_.wall_us);
+        if (!store_.pin_place(pin.key, row.segment)) {
+          // Our own bounds had cut it, the owner's have not.
+          store_.drop_pin(pin.key);
+          store_.set_pin(pin.key, pin.scope, row.segment, row.place->acknowledged, now_.wall_us);
+        }
         told.insert(row.segment);
       } else {
         told.erase(row.segment);

@@ -10,7 +10,7 @@ namespace zaris::replication {
 namespace {
 
 constexpr SegmentId segment{1};
-constexpr ReplicaIndex a{1}, b{2}, c{3}, d{4};
+constexpr ReplicaIndex a{1}, b{2}, c{3};
 
 Position at(std::uint64_t revision) { return {Generation{5}, Revision{revision}}; }
 
@@ -97,6 +97,29 @@ TEST(HeldPositions, ASetThatShrinksMayTakeBackAPromise) {
   held.received(segment, b, at(90), {});
   EXPECT_TRUE(held.keeps(segment, {b}));
   EXPECT_FALSE(held.keeps(segment, {}));
+  // A connection that broke takes nothing back of what was answered for its sake.
+  held.received(segment, a, at(95), {});
+  held.lost(a);
+  EXPECT_FALSE(held.keeps(segment, {b}));
+}
+
+TEST(HeldPositions, AMemberJoinsWhenItHasCaughtUp) {
+  HeldPositions held(4);
+  held.set_copies(segment, 3);
+  held.reset(segment, at(10));
+  EXPECT_FALSE(held.keeps(segment, {a})) << "nothing is known of what was answered before this term, but that it lies below its beginning";
+  held.received(segment, a, at(10), {});
+  EXPECT_TRUE(held.keeps(segment, {a}));
+  held.begin_change(segment, {a});
+  held.end_change(segment, true);
+  held.received(segment, a, at(50), {});
+  held.received(segment, c, at(40), {});
+  EXPECT_FALSE(held.keeps(segment, {a, c})) << "50 was answered under `all`";
+  held.begin_change(segment, {a, c});  // from now on `all` waits for it
+  held.received(segment, a, at(60), {});
+  held.received(segment, c, at(50), {});
+  EXPECT_TRUE(held.keeps(segment, {a, c}));
+  held.end_change(segment, true);
 }
 
 TEST(HeldPositions, WhoIsGoneHoldsNothingUntilItSaysSo) {
@@ -109,7 +132,7 @@ TEST(HeldPositions, WhoIsGoneHoldsNothingUntilItSaysSo) {
   EXPECT_EQ(held.shippable(segment, at(100)), Position{});
   held.received(segment, a, at(20), {});
   EXPECT_EQ(held.shippable(segment, at(100)), at(20));
-  held.reset(segment);
+  held.reset(segment, at(100));
   EXPECT_TRUE(held.members(segment).empty());
 }
 

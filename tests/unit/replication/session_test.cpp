@@ -208,6 +208,23 @@ TEST_F(Session, NothingOfAnOlderTermIsTaken) {
   EXPECT_EQ(line->o->progress(seg0).phase, ReplicaPhase::none);
 }
 
+// Whoever asks again has something else to say: the answer to what it said before does not count.
+TEST_F(Session, OnlyTheAnswerToTheLastQuestionCounts) {
+  put(seg0, 1);
+  connect();
+  follow();
+  line->say();
+  line->deliver(0, 1000);
+  line->say();  // the answer and the log are on their way
+  follow();
+  ASSERT_TRUE(line->r->next(line->up));
+  line->deliver(1000, 0);
+  EXPECT_EQ(line->r->state(seg0).phase, FollowPhase::asked);
+  EXPECT_EQ(replica->state(seg0).head, Position{});
+  settle();
+  expect_all_equal();
+}
+
 TEST_F(Session, AnOwnerThatIsNoneAnyMoreSaysSo) {
   connect();
   follow();
