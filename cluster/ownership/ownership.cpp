@@ -82,6 +82,8 @@ std::string encode(const Ownership& ownership) {
       row["owner"] = *p.owner;
       row["incarnation"] = hex16(p.incarnation.value());
     }
+    if (p.handed_over) row["handed_over"] = true;
+    if (p.root) row["root"] = static_cast<std::uint8_t>(*p.root);
     if (!p.reason.empty()) row["reason"] = shown(p.reason);
     document["partitions"].push_back(std::move(row));
   }
@@ -119,6 +121,8 @@ Result<Ownership> decode_ownership(std::string_view bytes) {
       p.owner = owner->get<std::string>();
       p.incarnation = Incarnation{hex_in(row, "incarnation", ok)};
     }
+    if (const auto handed_over = row.find("handed_over"); handed_over != row.end()) p.handed_over = *handed_over == true;
+    if (row.contains("root")) p.root = static_cast<RootCause>(number_in(row, "root", static_cast<std::uint64_t>(RootCause::takeover), ok));
     if (row.contains("reason")) p.reason = text_in(row, "reason", reason_bytes_max, ok);
     if (!ok) return document_malformed(what, "a field of a partition is missing or of another kind");
     p.id = *id;

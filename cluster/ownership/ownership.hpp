@@ -12,6 +12,7 @@
 #include "cluster/ownership/partition_map.hpp"
 #include "cluster/ownership/roster.hpp"
 #include "cluster/record/position.hpp"
+#include "cluster/record/record.hpp"
 
 namespace zaris::ownership {
 
@@ -30,6 +31,11 @@ struct PartitionOwner {
   Generation generation;                 // of this ownership term; 0: it never had an owner
   PartitionState state = PartitionState::unavailable;
   std::string reason;                    // for people; cut at 160 bytes, left out of a document that would grow too large
+  // What a segment begins of which the owner holds nothing: a region's first owners do, and one that an operator lets begin anew.
+  // None: an owner that holds nothing of a segment does not serve it.
+  std::optional<RootCause> root;
+  // The owner before it has stopped by its own word: nobody waits for grants that it was given to run out.
+  bool handed_over = false;
   friend bool operator==(const PartitionOwner&, const PartitionOwner&) = default;
 };
 

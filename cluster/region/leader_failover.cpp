@@ -1,0 +1,186 @@
+// The leader's part in a failover: confirm, mint, fence and read, choose, promote. What is chosen and why: cluster/ownership/failover.hpp.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "cluster/region/leader.hpp"
+
+namespace zaris::region {
+
+using namespace ownership;
+
+namespace {
+constexpr MonoMicros fence_again_us = 300'000;
+}
+
+void Leader::look_at_partition(const Partition& partition, const PartitionOwner& row, MonoMicros now) {
+  if (row.owner && lives(*row.owner, row.incarnation)) {
+    failovers_.erase(row.id);
+    return;
+  }
+  const auto waits = [&](const std::string& why) { waiting_for_ = fmt::format("partition {}: {}", partition.first.value(), why); };
+  const bool restarted = row.owner && mirror_.members().contains(*row.owner);
+  if (row.owner && !restarted && membership_->state(*row.owner) < MemberState::unreachable) {
+    return waits("its owner " + *row.owner + " has no lease in etcd and answers: it stays");
+  }
+  if (const Barrier barrier = promotion_barrier(since_, coordinator_back_at_, options_.failover); barrier.bars(now)) return waits(barrier.reason);
+  Failover& failover = failovers_[row.id];
+  if (failover.fence == Generation{}) {
+    if (!failover.minting) mint(row.id);
+    return waits("a generation is being minted");
+  }
+  ask_fences(row.id, failover, partition, now);
+
+  const bool accepted = mirror_.accepted().contains(to_string(row.id));
+  Election election;
+  election.fence = failover.fence;
+  election.segments = partition.segments;
+  election.old_owner = {row.owner.value_or(""), row.incarnation};
+  election.old_lease_gone = true;
+  if (const auto set = mirror_.synchronised().find(row.id); set != mirror_.synchronised().end() && set->second.value.generation == row.generation) election.set = set->second.value;
+  election.ack_max = options_.ack_max;
+  election.replication_factor = options_.settings.replication_factor;
+  election.mode = options_.mode;
+  election.operator_accepts_loss = accepted;
+  election.placement_primary = partition.primary;
+  election.serve_after_loss = false;  // emptiness is never served on a leader's word alone
+  for (const auto& [name, answer] : failover.answers) election.answers.push_back(answer);
+  election.fenced_at = failover.fenced_at;
+  // What may be lost is lost only if nobody who lives has any of it.
+  bool nothing = !election.answers.empty();
+  for (const std::string& name : partition.members()) nothing = nothing && (!mirror_.members().contains(name) || failover.answers.contains(name));
+  for (const FenceAnswer& answer : election.answers) nothing = nothing && std::ranges::all_of(answer.heads, [](Position head) { return head == Position{}; });
+  if (nothing && accepted) return begin_again(partition, row);
+  Choice choice = choose(election, options_.failover, now);
+  if (nothing && choice.kind != Choice::Kind::wait) {
+    choice.kind = Choice::Kind::unavailable;
+    choice.reason = "no node that lives holds anything of it; it stays unavailable until one comes back that does, or zaris node accept-empty lets it begin anew";
+  }
+  if (choice.reason != failover.said) {
+    failover.said = choice.reason;
+    outside_.say(choice.kind == Choice::Kind::unavailable ? Weight::error : Weight::info, "failover",
+                 fmt::format("partition {} has lost {}: {}", partition.first.value(), row.owner ? "its owner " + *row.owner : "no owner", choice.reason));
+  }
+  switch (choice.kind) {
+    case Choice::Kind::promote: return promote(partition, row, failover, choice);
+    case Choice::Kind::wait: return waits(choice.reason);
+    case Choice::Kind::recovering:
+    case Choice::Kind::unavailable: break;
+  }
+  waits(choice.reason);
+  PartitionOwner said = row;
+  said.state = choice.kind == Choice::Kind::recovering ? PartitionState::recovering : PartitionState::unavailable;
+  said.reason = choice.reason;
+  say_row(said);
+}
+
+// What a partition waits for, for everybody to read; written only when it changes.
+void Leader::say_row(const PartitionOwner& row) {
+  Ownership next = mirror_.ownership()->value;
+  for (PartitionOwner& held : next.partitions) {
+    if (held.id != row.id) continue;
+    if (held.state == row.state && held.reason == row.reason) return;
+    held = row;
+  }
+  write(std::move(next), {}, {}, fmt::format("a partition is {}: {}", name(row.state), row.reason));
+}
+
+void Leader::mint(const PartitionId& id) {
+  const auto generation = next_generation();
+  if (!generation) return;
+  const KeyNames& keys = mirror_.keys();
+  std::vector<etcd::Compare> guards = {mirror_.generation() ? etcd::Compare::unchanged_since(keys.generation(), mirror_.generation()->changed) : etcd::Compare::absent(keys.generation())};
+  if (run(std::move(guards), {etcd::Put{keys.generation(), encode(*generation), {}}}, fmt::format("generation {} is minted for a failover", generation->value()), [this, id, g = *generation] {
+        const auto found = failovers_.find(id);
+        if (found == failovers_.end()) return;
+        found->second.fence = g;
+        found->second.minting = false;
+        found->second.fenced_at = outside_.now();
+      })) {
+    failovers_[id].minting = true;
+  }
+}
+
+void Leader::ask_fences(const PartitionId& id, Failover& failover, const Partition& partition, MonoMicros now) {
+  for (const std::string& name : partition.members()) {
+    if (failover.answers.contains(name)) continue;
+    const auto asked = failover.asked.find(name);
+    if (asked != failover.asked.end() && now - asked->second < fence_again_us) continue;
+    std::string frame;
+    encode(frame, protocol::Fence{id.low, failover.fence, static_cast<std::uint64_t>(now)});
+    if (outside_.send(name, frame)) failover.asked[name] = now;
+  }
+}
+
+void Leader::fenced(const std::string& node, const protocol::Fenced& answer) {
+  if (!leads_) return;
+  highest_reported_ = std::max(highest_reported_, answer.highest);
+  for (auto& [id, failover] : failovers_) {
+    if (id.low != answer.partition || failover.fence != answer.generation) continue;
+    if (answer.highest > answer.generation) {
+      // Somebody knows a higher one, of a leader that was restored from an old copy or not: this fence holds nobody back.
+      failover = Failover{};
+      return;
+    }
+    FenceAnswer one;
+    one.from = {node, Incarnation{answer.incarnation}};
+    one.fence = answer.generation;
+    one.highest = answer.highest;
+    for (const protocol::Fenced::Row& row : answer.rows) one.heads.push_back(row.whole && row.history != HistoryId{} ? row.head.at : Position{});
+    failover.answers[node] = std::move(one);
+    return;
+  }
+}
+
+void Leader::promote(const Partition& partition, const PartitionOwner& row, const Failover& failover, const Choice& choice) {
+  const KeyNames& keys = mirror_.keys();
+  const auto member = mirror_.members().find(choice.chosen.name);
+  if (member == mirror_.members().end() || member->second.value.incarnation != choice.chosen.incarnation) {
+    failovers_[row.id].answers.erase(choice.chosen.name);  // another process by now
+    return;
+  }
+  std::vector<etcd::Compare> guards = {etcd::Compare::unchanged_since(keys.member(choice.chosen.name), member->second.changed)};
+  const auto set = mirror_.synchronised().find(row.id);
+  guards.push_back(set == mirror_.synchronised().end() ? etcd::Compare::absent(keys.synchronised(row.id)) : etcd::Compare::unchanged_since(keys.synchronised(row.id), set->second.changed));
+  if (row.owner && *row.owner != choice.chosen.name) {
+    // The old process's key is gone; another one under its name may be there.
+    const auto old = mirror_.members().find(*row.owner);
+    guards.push_back(old == mirror_.members().end() ? etcd::Compare::absent(keys.member(*row.owner)) : etcd::Compare::unchanged_since(keys.member(*row.owner), old->second.changed));
+  }
+  Ownership next = mirror_.ownership()->value;
+  for (PartitionOwner& held : next.partitions) {
+    if (held.id == row.id) held = promotion(row.id, failover.fence, choice);
+  }
+  std::vector<etcd::Operation> with = {etcd::Put{keys.synchronised(row.id), encode(SynchronisedSet{failover.fence, {}}), {}}};
+  const std::string id = to_string(row.id);
+  if (mirror_.accepted().contains(id)) with.push_back(etcd::Delete{etcd::Keys::one(keys.accepted() + id)});
+  const std::string lost = choice.may_be_gone.empty() ? std::string() : "; may be gone: " + choice.may_be_gone;
+  if (write(std::move(next), std::move(guards), std::move(with),
+            fmt::format("partition {}: {} is promoted (generation {}): {}{}", partition.first.value(), choice.chosen.name, failover.fence.value(), choice.reason, lost))) {
+    ++counters_.promotions;
+  }
+}
+
+// Nobody holds anything of it, and an operator has said that it may begin anew.
+void Leader::begin_again(const Partition& partition, const PartitionOwner& row) {
+  const KeyNames& keys = mirror_.keys();
+  for (const std::string& name : partition.members()) {
+    const auto member = mirror_.members().find(name);
+    if (member == mirror_.members().end()) continue;
+    Ownership next = mirror_.ownership()->value;
+    for (PartitionOwner& held : next.partitions) {
+      if (held.id != row.id) continue;
+      held.owner = name;
+      held.incarnation = member->second.value.incarnation;
+      held.generation = failovers_[row.id].fence;
+      held.state = PartitionState::recovering;
+      held.root = RootCause::restarted_empty;
+      held.reason = "begins anew, empty: an operator has accepted the loss";
+    }
+    write(std::move(next), {etcd::Compare::unchanged_since(keys.member(name), member->second.changed)},
+          {etcd::Put{keys.synchronised(row.id), encode(SynchronisedSet{failovers_[row.id].fence, {}}), {}}, etcd::Delete{etcd::Keys::one(keys.accepted(row.id))}},
+          fmt::format("partition {} begins anew, empty, at {}: an operator has accepted the loss", partition.first.value(), name));
+    return;
+  }
+}
+
+}  // namespace zaris::region

@@ -1,0 +1,92 @@
+// One node of a region of several processes, without sockets, threads and clocks: its copy of what etcd holds, its registration, its roles,
+// its replication, and the leader's work where it leads. A shell (region_thread.hpp) or a simulator calls it on one thread and does
+// what Outside says. Design page cluster; docs/explanation/region.md.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/etcd/etcd.hpp"
+#include "cluster/ownership/traffic_gate.hpp"
+#include "cluster/ownership/view_digest.hpp"
+#include "cluster/protocol/admin_messages.hpp"
+#include "cluster/region/leader.hpp"
+#include "cluster/region/mirror.hpp"
+#include "cluster/region/node_roles.hpp"
+#include "cluster/region/registration.hpp"
+#include "cluster/region/replicator.hpp"
+#include "cluster/region/serving_table.hpp"
+#include "cluster/store/store.hpp"
+
+namespace zaris::region {
+
+struct RegionOptions {
+  LeaderOptions leader;                      // self, incarnation, roster, settings and times
+  KeyNames keys;
+  std::string version;                       // of the program
+  std::chrono::seconds lease{2};
+  MonoMicros heartbeat_us = 500'000;
+  MonoMicros suspect_us = 2'000'000;
+  ownership::AuthorityTimes authority;
+  MirrorTimes mirror;
+};
+
+class RegionCore {
+ public:
+  RegionCore(etcd::Etcd& etcd, store::Store& store, ServingTable& serving, RegionOptions options, Outside& outside);
+  ~RegionCore();
+
+  // ---- in
+  void start();
+  void tick();                               // at least every 50 ms
+  void peer_up(const std::string& node, const protocol::PeerHello& hello);
+  void peer_down(const std::string& node, const std::string& reason);
+  // Empty: fine. Otherwise the connection is to be dropped, and why.
+  [[nodiscard]] std::string on_frame(const std::string& node, const protocol::Frame& frame);
+  void on_dirty(std::span<const SegmentId> segments) { replicator_.on_dirty(segments); }
+  // Appends frames for that peer, a bounded amount; false: nothing to say.
+  bool next(const std::string& node, std::string& out) { return replicator_.next(node, out); }
+  // This node wants to leave: its partitions are to be handed over. `left` says when nothing is owned any more.
+  void begin_drain();
+  [[nodiscard]] bool drained() const;
+  void leave(std::function<void()> done) { registration_.leave(std::move(done)); }
+
+  // ---- out
+  // After a change of who owns what: the table for clients. Empty optional: none can be made yet.
+  [[nodiscard]] std::optional<protocol::MapAnswer> routing() const;
+  // May the client listener open? Stays true.
+  [[nodiscard]] ownership::TrafficVerdict traffic();
+  [[nodiscard]] Replicator& replicator() { return replicator_; }
+  [[nodiscard]] const Mirror& mirror() const { return mirror_; }
+  [[nodiscard]] const Registration& registration() const { return registration_; }
+  [[nodiscard]] const NodeRoles& roles() const { return roles_; }
+  [[nodiscard]] const Leader& leader() const { return leader_; }
+  [[nodiscard]] const ownership::ViewWatch& views() const { return views_; }
+  // Called after each change of the mirror.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
+
+ private:
+  [[nodiscard]] std::uint64_t view_digest() const;
+  void send_heartbeats();
+
+  const RegionOptions options_;
+  store::Store& store_;
+  Outside& outside_;
+  etcd::Etcd& etcd_;
+  std::shared_ptr<int> life_ = std::make_shared<int>(0);
+  std::function<void()> changed_;
+  Mirror mirror_;
+  Registration registration_;
+  Replicator replicator_;
+  NodeRoles roles_;
+  Leader leader_;
+  ownership::ViewWatch views_;
+  ownership::TrafficGate traffic_;
+  std::map<std::string, ownership::Incarnation> peers_;
+  MonoMicros heartbeat_at_ = 0;
+  bool draining_ = false, drain_written_ = false, drain_writing_ = false;
+  bool updating_ = false;
+};
+
+}  // namespace zaris::region

@@ -1,0 +1,199 @@
+// A region of three nodes and more: forms, fails over, heals, drains, and never has two owners. Deterministic; the story of a failed
+// seed is printed.
+#include <gmock/gmock.h>
+
+#include "tests/simulation/region/region_world.hpp"
+
+namespace zaris::region_simulation {
+namespace {
+
+constexpr MonoMicros second = 1'000'000;
+
+void expect_sound(World& world) {
+  EXPECT_LE(world.figures().most_serving, 1u) << world.story();
+  world.write(false);
+  world.run_for(2 * second);
+  world.heal();
+  ASSERT_TRUE(world.run_until([&] { return world.healthy(); }, 120 * second)) << world.story();
+  world.run_for(2 * second);
+  EXPECT_EQ(world.check(), "") << world.story();
+  EXPECT_LE(world.figures().most_serving, 1u) << world.story();
+}
+
+struct Formed : World {
+  explicit Formed(WorldOptions options = {}) : World(options) {
+    EXPECT_TRUE(run_until([&] { return healthy(); }, 60 * second)) << story();
+    write(true);
+    run_for(2 * second);
+  }
+};
+
+TEST(Region, forms_serves_and_keeps_its_copies_equal) {
+  Formed world;
+  world.run_for(5 * second);
+  EXPECT_GT(world.figures().acknowledged, 1000u);
+  EXPECT_EQ(world.figures().given_up, 0u);
+  expect_sound(world);
+}
+
+TEST(Region, an_owner_that_dies_is_replaced_within_four_seconds) {
+  Formed world;
+  const auto leader = *world.leader();
+  const std::size_t victim = (leader + 1) % world.size();
+  world.kill(victim);
+  const MonoMicros died = world.now();
+  ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 20 * second)) << world.story();
+  EXPECT_LT(world.now() - died, 4 * second);
+  world.run_for(5 * second);
+  expect_sound(world);
+}
+
+TEST(Region, a_leader_that_dies_is_replaced_within_eight_seconds) {
+  Formed world;
+  world.kill(*world.leader());
+  const MonoMicros died = world.now();
+  ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 30 * second)) << world.story();
+  EXPECT_LT(world.now() - died, 8 * second);
+  expect_sound(world);
+}
+
+TEST(Region, a_frozen_owner_is_replaced_and_fenced_when_it_wakes) {
+  Formed world;
+  const std::size_t victim = (*world.leader() + 1) % world.size();
+  world.pause(victim, true);
+  ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 40 * second)) << world.story();
+  world.pause(victim, false);
+  world.run_for(5 * second);
+  expect_sound(world);
+}
+
+TEST(Region, a_node_that_is_cut_off_stops_serving_before_another_begins) {
+  Formed world;
+  const std::size_t victim = (*world.leader() + 1) % world.size();
+  world.isolate(victim, true);
+  ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 40 * second)) << world.story();
+  world.run_for(5 * second);
+  expect_sound(world);
+}
+
+TEST(Region, serves_on_without_etcd_and_promotes_nobody) {
+  Formed world;
+  const auto promotions = world.core(*world.leader()).leader().counters().promotions;
+  world.etcd_down(true);
+  const auto before = world.figures().acknowledged;
+  world.run_for(60 * second);
+  EXPECT_TRUE(world.all_served()) << world.story();
+  EXPECT_GT(world.figures().acknowledged, before + 10'000);
+  EXPECT_LT(world.figures().longest_without_service, second) << world.story();
+  world.etcd_down(false);
+  world.run_for(10 * second);
+  for (std::size_t i = 0; i < world.size(); ++i) EXPECT_LE(world.core(i).leader().counters().promotions, promotions) << world.story();
+  expect_sound(world);
+}
+
+TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
+  Formed world;
+  const std::size_t leaving = (*world.leader() + 1) % world.size();
+  world.drain(leaving);
+  ASSERT_TRUE(world.run_until([&] { return world.drained(leaving); }, 20 * second)) << world.story();
+  ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 5 * second)) << world.story();
+  EXPECT_LT(world.figures().longest_without_service, second);
+  world.kill(leaving);
+  world.run_for(3 * second);
+  EXPECT_LT(world.figures().longest_without_service, second) << world.story();
+  expect_sound(world);
+}
+
+TEST(Region, a_node_that_slept_through_a_compaction_lists_anew) {
+  Formed world;
+  const std::size_t sleeper = (*world.leader() + 1) % world.size();
+  world.cut_etcd(sleeper, true);
+  world.run_for(3 * second);
+  world.kill((*world.leader() + 2) % world.size() == sleeper ? (*world.leader() + 3) % world.size() : (*world.leader() + 2) % world.size());
+  world.run_for(10 * second);
+  world.compact_etcd();
+  world.cut_etcd(sleeper, false);
+  world.run_for(10 * second);
+  EXPECT_GT(world.core(sleeper).mirror().counters().lists, 1u);
+  expect_sound(world);
+}
+
+TEST(Region, when_all_nodes_of_a_partition_are_gone_it_is_unavailable_until_an_operator_speaks) {
+  Formed world;
+  world.write(false);
+  world.run_for(2 * second);
+  for (std::size_t i = 0; i < world.size(); ++i) world.kill(i);
+  world.run_for(5 * second);
+  for (std::size_t i = 0; i < world.size(); ++i) world.start(i);
+  world.run_for(30 * second);
+  for (std::uint16_t s = 0; s < 8; ++s) EXPECT_FALSE(world.owner(SegmentId{s})) << world.story();
+  world.accept_empty();
+  ASSERT_TRUE(world.run_until([&] { return world.healthy(); }, 60 * second)) << world.story();
+  for (std::size_t i = 0; i < world.size(); ++i) {
+    for (std::uint16_t s = 0; s < 8; ++s) EXPECT_EQ(world.store(i).lineage(SegmentId{s}).root().cause, RootCause::restarted_empty);
+  }
+  EXPECT_LE(world.figures().most_serving, 1u);
+}
+
+TEST(Region, a_node_that_comes_back_empty_spreads_nothing) {
+  Formed world;
+  const std::size_t victim = (*world.leader() + 1) % world.size();
+  for (int i = 0; i < 5; ++i) {
+    world.kill(victim);
+    world.run_for(static_cast<MonoMicros>(i) * second);
+    world.start(victim);
+    world.run_for(3 * second);
+  }
+  expect_sound(world);
+}
+
+// Mixtures of everything, by seed.
+void chaos(std::uint64_t seed, WorldOptions options) {
+  options.seed = seed;
+  Formed world(options);
+  std::uint64_t x = seed;
+  const auto random = [&](std::uint64_t n) {
+    x = x * 6364136223846793005ull + 1442695040888963407ull;
+    return (x >> 33) % n;
+  };
+  for (int round = 0; round < 8; ++round) {
+    const std::size_t victim = random(world.size()), other = (victim + 1) % world.size();
+    switch (random(9)) {
+      case 0: world.kill(victim); break;
+      case 1: world.pause(victim, true); break;
+      case 2: world.isolate(victim, true); break;
+      case 3: world.cut(victim, other, true); break;
+      case 4: world.cut_etcd(victim, true); break;
+      case 5: world.etcd_down(true); break;
+      case 6: if (world.alive(victim)) world.drain(victim); break;
+      case 7: world.compact_etcd(); break;
+      case 8: world.kill(victim); world.run_for(second / 2); world.start(victim); break;
+    }
+    world.run_for(static_cast<MonoMicros>(random(12'000)) * 1000);
+    if (random(3) != 0) world.heal();
+    // More than one copy lost at once is more than the policy promises to survive.
+    if (!world.run_until([&] { return world.healthy(); }, 1)) {
+      world.heal();
+      ASSERT_TRUE(world.run_until([&] { return world.healthy(); }, 120 * second)) << world.story();
+    }
+    ASSERT_LE(world.figures().most_serving, 1u) << world.story();
+  }
+  expect_sound(world);
+}
+
+TEST(Region, chaos_by_seed) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    chaos(seed, {});
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+TEST(Region, chaos_by_seed_with_five_nodes_and_majorities) {
+  for (std::uint64_t seed = 101; seed <= 110; ++seed) {
+    chaos(seed, {.nodes = 5, .replication_factor = 3, .segments = 16, .policy = Durability::majority});
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace zaris::region_simulation

@@ -1,0 +1,539 @@
+#include "tests/simulation/region/region_world.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "cluster/placement/slot.hpp"
+
+namespace zaris::region_simulation {
+
+using namespace ownership;
+using region::RegionCore;
+using region::Weight;
+
+namespace {
+constexpr MonoMicros step_us = 5'000;
+constexpr MonoMicros silence_us = 5'000'000;
+constexpr MonoMicros dial_us = 50'000;
+constexpr std::size_t window_bytes = 1u << 20;
+constexpr MonoMicros acknowledge_us = 1'000'000;
+constexpr WallMicros wall_start = 1'790'000'000'000'000;
+}  // namespace
+
+struct World::Link {
+  bool cut = false;
+  bool up = false;
+  MonoMicros next_dial = 0;
+  // Towards the first and the second of the pair.
+  std::deque<std::string> to[2];
+  std::size_t bytes[2] = {0, 0};
+  MonoMicros heard[2] = {0, 0};
+  bool told_up[2] = {false, false};      // the node believes that it is connected
+};
+
+class World::SimOutside final : public region::Outside {
+ public:
+  SimOutside(World& world, std::size_t self) : world_(world), self_(self) {}
+  MonoMicros now() override;
+  WallMicros wall_now() override { return wall_start + static_cast<WallMicros>(world_.now_); }
+  std::uint64_t random() override { return world_.random() | 1; }
+  bool send(const std::string& node, std::string_view frames) override;
+  bool connected(const std::string& node) const override;
+  void say(Weight weight, std::string_view event, const std::string& text) override;
+
+ private:
+  World& world_;
+  const std::size_t self_;
+};
+
+struct World::SimNode {
+  std::size_t place = 0;
+  std::string name;
+  MonoMicros offset = 0;
+  double rate = 1;
+  bool alive = false, paused = false, isolated = false, etcd_cut = false;
+  std::uint64_t life = 0;
+  std::unique_ptr<SimOutside> outside;
+  std::unique_ptr<etcd::MemoryEtcd::Client> client;
+  std::deque<std::function<void()>> posted;
+  std::unique_ptr<region::PostedEtcd> etcd;
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<store::Committer> committer;
+  std::unique_ptr<store::DirtyMap> dirty;
+  std::unique_ptr<region::ServingTable> serving;
+  std::unique_ptr<RegionCore> core;
+  std::deque<std::string> to_self;
+
+  [[nodiscard]] MonoMicros clock(MonoMicros now) const { return offset + static_cast<MonoMicros>(static_cast<double>(now) * rate); }
+};
+
+MonoMicros World::SimOutside::now() { return world_.nodes_[self_]->clock(world_.now_); }
+
+bool World::SimOutside::send(const std::string& node, std::string_view frames) {
+  if (node == world_.nodes_[self_]->name) {
+    world_.nodes_[self_]->to_self.emplace_back(frames);
+    return true;
+  }
+  for (const auto& other : world_.nodes_) {
+    if (other->name != node) continue;
+    Link& link = world_.link(self_, other->place);
+    const int mine = self_ < other->place ? 0 : 1;
+    if (!link.told_up[mine]) return false;
+    link.to[1 - mine].emplace_back(frames);
+    link.bytes[1 - mine] += frames.size();
+    return true;
+  }
+  return false;
+}
+
+bool World::SimOutside::connected(const std::string& node) const {
+  for (const auto& other : world_.nodes_) {
+    if (other->name == node && other->place != self_) return world_.link(self_, other->place).told_up[self_ < other->place ? 0 : 1];
+  }
+  return node == world_.nodes_[self_]->name;
+}
+
+void World::SimOutside::say(Weight weight, std::string_view event, const std::string& text) {
+  if (weight == Weight::debug) return;
+  world_.story_.push_back(fmt::format("{:9.3f} {} {}: {}", static_cast<double>(world_.now_) / 1e6, world_.nodes_[self_]->name, event, text));
+  if (world_.story_.size() > 400) world_.story_.pop_front();
+}
+
+World::World(WorldOptions options) : options_(options), state_(options.seed * 0x9e3779b97f4a7c15 + 1), etcd_(now_, 300'000), keys_(options.keys), unserved_since_(options.segments, 0) {
+  for (std::size_t i = 0; i < options.nodes; ++i) {
+    auto node = std::make_unique<SimNode>();
+    node->place = i;
+    node->name = fmt::format("n{}", i + 1);
+    if (options.skewed_clocks) {
+      node->offset = static_cast<MonoMicros>(random() % 1'000'000'000);
+      node->rate = 1 + (static_cast<double>(random() % 1000) - 500) / 100'000;
+    }
+    nodes_.push_back(std::move(node));
+  }
+  for (std::size_t i = 0; i < options.nodes; ++i) {
+    for (std::size_t j = i + 1; j < options.nodes; ++j) links_[{i, j}] = std::make_unique<Link>();
+  }
+  for (std::size_t i = 0; i < options.nodes; ++i) start(i);
+}
+
+World::~World() {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i]->alive) kill(i);
+  }
+}
+
+std::uint64_t World::random() {
+  state_ += 0x9e3779b97f4a7c15;
+  std::uint64_t x = state_;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+World::Link& World::link(std::size_t a, std::size_t b) { return *links_.at({std::min(a, b), std::max(a, b)}); }
+
+// ---- lives --------------------------------------------------------------------------------------------------------
+
+void World::start(std::size_t place) {
+  SimNode& node = *nodes_[place];
+  if (node.alive) return;
+  node.alive = true;
+  node.paused = false;
+  ++node.life;
+  node.outside = std::make_unique<SimOutside>(*this, place);
+  node.client = etcd_.client([&node, this] { return node.clock(now_); });
+  node.client->set_faults({.unreachable = node.etcd_cut || node.isolated});
+  node.etcd = std::make_unique<region::PostedEtcd>(*node.client, [&node](std::function<void()> task) { node.posted.push_back(std::move(task)); });
+  store::StoreOptions store;
+  store.cluster = ClusterId{1};
+  store.segments = options_.segments;
+  store.memory_max_bytes = 64u << 20;
+  store.log_budget_bytes = options_.log_budget_bytes;
+  store.log_pin_bytes = 64u << 20;
+  store.seed = random();
+  store.cluster_member = true;
+  node.store = store::Store::create(store, {});
+  node.committer = node.store->committer();
+  node.dirty = node.store->dirty_map([] {});
+  node.serving = std::make_unique<region::ServingTable>(options_.segments);
+  region::RegionOptions o;
+  std::vector<Node> roster;
+  for (const auto& one : nodes_) {
+    Node row;
+    row.name = one->name;
+    row.host = "host-" + one->name;
+    row.cluster_address = row.host + ":7811";
+    row.client_address = row.host + ":7861";
+    roster.push_back(std::move(row));
+  }
+  o.leader.self = node.name;
+  o.leader.incarnation = Incarnation{random() | 1};
+  o.leader.roster = *Roster::make(roster);
+  o.leader.settings = {ClusterId{1}, "r", "main", options_.segments, 0, options_.replication_factor, 0};
+  o.leader.ack_max = options_.ack_max;
+  o.leader.failover.cooldown_us = 1'000'000;
+  o.keys.prefix = "/zaris/main/";
+  o.version = "sim";
+  node.core = std::make_unique<RegionCore>(*node.etcd, *node.store, *node.serving, o, *node.outside);
+  node.core->start();
+}
+
+void World::kill(std::size_t place) {
+  SimNode& node = *nodes_[place];
+  if (!node.alive) return;
+  node.alive = false;
+  node.core.reset();
+  node.posted.clear();
+  node.to_self.clear();
+  node.etcd.reset();
+  node.client.reset();
+  node.dirty.reset();
+  node.committer.reset();
+  node.store.reset();
+  node.serving.reset();
+  // Its sockets are closed by its kernel: whoever is reachable hears it at once.
+  for (std::size_t other = 0; other < nodes_.size(); ++other) {
+    if (other == place) continue;
+    Link& l = link(place, other);
+    l.told_up[place < other ? 0 : 1] = false;
+    if (!l.cut && !node.isolated && !nodes_[other]->isolated) l.up = false;
+  }
+}
+
+void World::pause(std::size_t place, bool paused) { nodes_[place]->paused = paused && nodes_[place]->alive; }
+void World::isolate(std::size_t place, bool isolated) {
+  nodes_[place]->isolated = isolated;
+  if (nodes_[place]->client) nodes_[place]->client->set_faults({.unreachable = isolated || nodes_[place]->etcd_cut});
+}
+void World::cut(std::size_t a, std::size_t b, bool cut) { link(a, b).cut = cut; }
+void World::cut_etcd(std::size_t place, bool cut) {
+  nodes_[place]->etcd_cut = cut;
+  if (nodes_[place]->client) nodes_[place]->client->set_faults({.unreachable = cut || nodes_[place]->isolated});
+}
+void World::etcd_down(bool down) {
+  for (std::size_t i = 0; i < nodes_.size(); ++i) cut_etcd(i, down);
+}
+void World::compact_etcd() {
+  auto client = etcd_.client();
+  client->compact(etcd_.rows().revision(), std::chrono::milliseconds(1000), [](etcd::Answered) {});
+  etcd_.advance(now_);
+}
+void World::drain(std::size_t place) { nodes_[place]->core->begin_drain(); }
+void World::accept_empty() {
+  auto client = etcd_.client();
+  for (const auto& node : nodes_) {
+    if (!node->alive || !node->core->mirror().ownership()) continue;
+    etcd::TxnRequest request;
+    for (const PartitionOwner& row : node->core->mirror().ownership()->value.partitions) {
+      if (row.state == PartitionState::unavailable || row.state == PartitionState::recovering) request.then.push_back(etcd::Put{"/zaris/main/accepted/" + to_string(row.id), "{}", {}});
+    }
+    client->txn(request, std::chrono::milliseconds(1000), [](etcd::TxnAnswer) {});
+    break;
+  }
+  etcd_.advance(now_);
+}
+void World::heal() {
+  for (auto& [pair, l] : links_) l->cut = false;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    isolate(i, false);
+    cut_etcd(i, false);
+    pause(i, false);
+    start(i);
+  }
+}
+
+// ---- time ---------------------------------------------------------------------------------------------------------
+
+void World::run_for(MonoMicros time) {
+  for (const MonoMicros end = now_ + time; now_ < end;) step();
+}
+
+bool World::run_until(const std::function<bool()>& condition, MonoMicros limit) {
+  for (const MonoMicros end = now_ + limit; now_ < end;) {
+    if (condition()) return true;
+    step();
+  }
+  return condition();
+}
+
+void World::step() {
+  now_ += step_us;
+  etcd_.advance(now_);
+  connect(now_);
+  for (auto& node : nodes_) {
+    if (!node->alive || node->paused) continue;
+    for (std::size_t n = node->posted.size(); n > 0 && !node->posted.empty(); --n) {
+      auto task = std::move(node->posted.front());
+      node->posted.pop_front();
+      task();
+    }
+    deliver(*node);
+    if (static_cast<std::size_t>(now_ / step_us) % 4 == node->place % 4) node->core->tick();
+    std::vector<SegmentId> dirty;
+    node->dirty->drain(dirty);
+    node->core->on_dirty(dirty);
+    pump(*node);
+    const WallMicros wall = wall_start + static_cast<WallMicros>(now_);
+    (void)node->store->trim_log(wall);
+  }
+  if (writing_) write_some();
+  acknowledge();
+  watch_service();
+}
+
+void World::connect(MonoMicros now) {
+  for (auto& [pair, l] : links_) {
+    SimNode* ends[2] = {nodes_[pair.first].get(), nodes_[pair.second].get()};
+    const bool through = !l->cut && !ends[0]->isolated && !ends[1]->isolated;
+    if (l->up && (!ends[0]->alive || !ends[1]->alive)) l->up = false;
+    for (int i = 0; i < 2; ++i) {
+      if (!ends[i]->alive || ends[i]->paused || !l->told_up[i]) continue;
+      const bool silent = now - l->heard[i] > silence_us;
+      if (l->up && !silent) continue;
+      l->up = false;
+      l->told_up[i] = false;
+      l->to[i].clear();
+      l->bytes[i] = 0;
+      ends[i]->core->peer_down(ends[1 - i]->name, silent ? "nothing was heard from it" : "it closed the connection");
+    }
+    if (!l->up && through && ends[0]->alive && ends[1]->alive && !ends[0]->paused && !ends[1]->paused && !l->told_up[0] && !l->told_up[1] && now >= l->next_dial) {
+      l->next_dial = now + dial_us;
+      l->up = true;
+      for (int i = 0; i < 2; ++i) {
+        l->to[i].clear();
+        l->bytes[i] = 0;
+        l->heard[i] = now;
+        l->told_up[i] = true;
+      }
+      for (int i = 0; i < 2; ++i) {
+        protocol::PeerHello hello;
+        hello.cluster = ClusterId{1};
+        hello.name = ends[1 - i]->name;
+        hello.incarnation = nodes_[ends[1 - i]->place]->core->roles().incarnation().value();
+        hello.segments = options_.segments;
+        ends[i]->core->peer_up(ends[1 - i]->name, hello);
+      }
+    }
+  }
+}
+
+void World::deliver(SimNode& node) {
+  const auto take = [&](const std::string& from, std::string_view bytes) {
+    const protocol::FrameParser parser(64u << 20);
+    while (!bytes.empty()) {
+      protocol::Frame frame;
+      const auto parsed = parser.parse(bytes, frame);
+      if (parsed.step != protocol::FrameStep::frame) return std::string("no frame");
+      bytes.remove_prefix(parsed.consumed);
+      if (const std::string broken = node.core->on_frame(from, frame); !broken.empty()) return broken;
+    }
+    return std::string();
+  };
+  for (std::size_t n = node.to_self.size(); n > 0; --n) {
+    const std::string bytes = std::move(node.to_self.front());
+    node.to_self.pop_front();
+    (void)take(node.name, bytes);
+  }
+  for (auto& other : nodes_) {
+    if (other->place == node.place) continue;
+    Link& l = link(node.place, other->place);
+    const int mine = node.place < other->place ? 0 : 1;
+    if (!l.up || !l.told_up[mine] || l.cut || node.isolated || other->isolated) continue;
+    for (std::size_t n = l.to[mine].size(); n > 0 && l.told_up[mine]; --n) {
+      const std::string bytes = std::move(l.to[mine].front());
+      l.to[mine].pop_front();
+      l.bytes[mine] -= bytes.size();
+      l.heard[mine] = now_;
+      if (const std::string broken = take(other->name, bytes); !broken.empty()) {
+        story_.push_back(fmt::format("{:9.3f} {} drops {}: {}", static_cast<double>(now_) / 1e6, node.name, other->name, broken));
+        l.up = false;
+        break;
+      }
+    }
+  }
+}
+
+void World::pump(SimNode& node) {
+  for (auto& other : nodes_) {
+    if (other->place == node.place) continue;
+    Link& l = link(node.place, other->place);
+    const int mine = node.place < other->place ? 0 : 1;
+    if (!l.told_up[mine]) continue;
+    std::string out;
+    while (l.bytes[1 - mine] < window_bytes && node.core->next(other->name, out)) {
+      l.bytes[1 - mine] += out.size();
+      l.to[1 - mine].push_back(std::move(out));
+      out.clear();
+    }
+  }
+}
+
+// ---- writers ------------------------------------------------------------------------------------------------------
+
+void World::write_some() {
+  for (std::uint32_t i = 0; i < options_.writes_per_step; ++i) {
+    Key& key = keys_[random() % keys_.size()];
+    if (key.pending) continue;
+    const std::string name = fmt::format("key-{}", &key - keys_.data());
+    const SegmentId segment = segment_of(slot_of(name), options_.segments);
+    for (auto& node : nodes_) {
+      if (!node->alive || node->paused || node->isolated || !node->serving->serves(segment, node->clock(now_))) continue;
+      const std::uint64_t value = key.next;
+      const std::string text = std::to_string(value);
+      const WallMicros at = node->committer->begin([this] { return wall_start + static_cast<WallMicros>(now_); });
+      const auto written = node->store->put({name, text, 0, std::nullopt, false}, at);
+      node->committer->idle();
+      if (written.status != Status::ok) break;
+      ++key.next;
+      ++figures_.written;
+      key.pending = true;
+      key.pending_value = value;
+      key.node = node->place;
+      key.life = node->life;
+      key.position = written.position;
+      key.segment = segment;
+      key.since = now_;
+      break;
+    }
+  }
+}
+
+void World::acknowledge() {
+  for (Key& key : keys_) {
+    if (!key.pending) continue;
+    SimNode& node = *nodes_[key.node];
+    if (!node.alive || node.life != key.life || now_ - key.since > acknowledge_us) {
+      key.pending = false;
+      ++figures_.given_up;
+      continue;
+    }
+    if (node.paused || !node.serving->serves(key.segment, node.clock(now_))) continue;
+    const auto state = node.store->state(key.segment);
+    if (state.role != store::SegmentRole::owner || state.head.generation != key.position.generation) continue;
+    const bool async = options_.policy == Durability::owner;
+    if (!async && node.core->replicator().held().held(key.segment, state.head).by(options_.policy) < key.position) continue;
+    key.pending = false;
+    key.acknowledged = std::max(key.acknowledged, key.pending_value);
+    ++figures_.acknowledged;
+  }
+}
+
+void World::watch_service() {
+  for (std::uint32_t i = 0; i < options_.segments; ++i) {
+    const SegmentId segment{static_cast<std::uint16_t>(i)};
+    std::uint64_t serving = 0;
+    bool reachable = false;
+    for (const auto& node : nodes_) {
+      // A paused one counts: it would look at its deadline when it wakes, and its clock goes on.
+      if (!node->alive || !node->serving->serves(segment, node->clock(now_))) continue;
+      ++serving;
+      reachable = reachable || (!node->paused && !node->isolated);
+    }
+    figures_.most_serving = std::max(figures_.most_serving, serving);
+    if (reachable) {
+      formed_ = true;
+      if (unserved_since_[i] != 0 && now_ - unserved_since_[i] > 200'000) {
+        story_.push_back(fmt::format("{:9.3f} segment {} was not served for {} ms", static_cast<double>(now_) / 1e6, i, (now_ - unserved_since_[i]) / 1000));
+      }
+      unserved_since_[i] = 0;
+    } else if (formed_) {
+      if (unserved_since_[i] == 0) unserved_since_[i] = now_;
+      figures_.longest_without_service = std::max(figures_.longest_without_service, now_ - unserved_since_[i]);
+    }
+  }
+}
+
+// ---- looking ------------------------------------------------------------------------------------------------------
+
+bool World::alive(std::size_t node) const { return nodes_[node]->alive; }
+const RegionCore& World::core(std::size_t node) const { return *nodes_[node]->core; }
+store::Store& World::store(std::size_t node) { return *nodes_[node]->store; }
+
+std::optional<std::size_t> World::leader() const {
+  for (const auto& node : nodes_) {
+    if (node->alive && node->core->leader().leads()) return node->place;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> World::owner(SegmentId segment) const {
+  for (const auto& node : nodes_) {
+    if (node->alive && !node->paused && node->serving->serves(segment, node->clock(now_))) return node->place;
+  }
+  return std::nullopt;
+}
+
+bool World::all_served() const {
+  for (std::uint32_t i = 0; i < options_.segments; ++i) {
+    if (!owner(SegmentId{static_cast<std::uint16_t>(i)})) return false;
+  }
+  return true;
+}
+
+bool World::healthy() const {
+  if (!all_served()) return false;
+  for (const auto& node : nodes_) {
+    if (!node->alive) continue;
+    const auto& row = node->core->mirror().ownership();
+    if (!row) return false;
+    for (const PartitionOwner& p : row->value.partitions) {
+      if (p.state != PartitionState::healthy) return false;
+    }
+  }
+  return true;
+}
+
+bool World::drained(std::size_t node) const { return nodes_[node]->core->drained(); }
+
+std::string World::check() {
+  std::string wrong;
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    const std::string name = fmt::format("key-{}", i);
+    const SegmentId segment = segment_of(slot_of(name), options_.segments);
+    const auto at = owner(segment);
+    if (!at) return "nobody serves segment " + std::to_string(segment.value());
+    std::string value;
+    const auto read = nodes_[*at]->store->get(name, wall_start + static_cast<WallMicros>(now_), value);
+    const std::uint64_t there = read.status == Status::ok ? std::stoull(value) : 0;
+    if (there >= keys_[i].acknowledged) continue;
+    if (options_.policy == Durability::owner) ++figures_.lost_async;
+    else wrong += fmt::format("{} has {} at {}, {} was acknowledged\n", name, there, nodes_[*at]->name, keys_[i].acknowledged);
+  }
+  for (std::uint32_t i = 0; i < options_.segments; ++i) {
+    const SegmentId segment{static_cast<std::uint16_t>(i)};
+    const auto at = owner(segment);
+    const auto& map = nodes_[*at]->core->mirror().map()->value;
+    const Partition* partition = map.holder_of(segment);
+    for (const auto& node : nodes_) {
+      if (!node->alive || node->place == *at || !partition->has_member(node->name)) continue;
+      const auto mine = nodes_[*at]->store->state(segment), theirs = node->store->state(segment);
+      if (nodes_[*at]->store->segment_digest(segment) == node->store->segment_digest(segment) && mine.head == theirs.head &&
+          nodes_[*at]->store->lineage(segment) == node->store->lineage(segment)) continue;
+      wrong += fmt::format("segment {} at {} ({}) is not what it is at {} ({})\n", i, node->name, to_string(theirs.head), nodes_[*at]->name, to_string(mine.head));
+    }
+  }
+  return wrong;
+}
+
+std::string World::story() const {
+  std::string out = fmt::format("seed {}\n", options_.seed);
+  for (const auto& node : nodes_) {
+    if (!node->alive) continue;
+    for (std::uint32_t i = 0; i < options_.segments; ++i) {
+      const SegmentId segment{static_cast<std::uint16_t>(i)};
+      const auto state = node->store->state(segment);
+      const auto following = node->core->replicator().following(segment);
+      out += fmt::format("{} segment {} role {} head {} copying {} follows {} {}\n", node->name, i, static_cast<int>(state.role), to_string(state.head), state.copying,
+                         replication::name(following.phase), following.reason);
+      for (const auto& other : nodes_) {
+        if (other == node || state.role != store::SegmentRole::owner) continue;
+        const auto progress = node->core->replicator().progress(other->name, segment);
+        out += fmt::format("    {} phase {} received {} synchronised {}\n", other->name, static_cast<int>(progress.phase), progress.received ? to_string(*progress.received) : "-", progress.synchronised);
+      }
+    }
+  }
+  for (const std::string& line : story_) out += line + "\n";
+  return out;
+}
+
+}  // namespace zaris::region_simulation
