@@ -91,11 +91,13 @@ void check_ports(const Report& report, const std::vector<std::pair<std::string, 
 // What a region of several processes needs, and what makes no sense without one.
 void check_region(const Report& report, const NodeConfig& config) {
   if (config.standalone) {
+    if (config.node.data_dir.empty()) report.wrong("node.data_dir", "is missing");
     if (!config.etcd.endpoints.empty()) report.wrong("etcd.endpoints", "nobody asks etcd while standalone is true: set standalone: false and a roster, or leave this out");
     if (!config.roster.empty()) report.wrong("roster", "a region of one process has no roster: set standalone: false, or leave this out");
     if (!config.listeners.cluster.address.empty()) report.wrong("listeners.cluster.address", "nobody connects to it while standalone is true");
     return;
   }
+  if (!config.listeners.feed.address.empty()) report.wrong("listeners.feed.address", "only a region of one process serves the feed in this version");
   if (config.etcd.endpoints.empty()) report.wrong("etcd.endpoints", "a region of several processes needs etcd (or set standalone: true)");
   for (const std::string& endpoint : config.etcd.endpoints) {
     if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) report.wrong("etcd.endpoints", fmt::format("{} must begin with http:// or https://", endpoint));
@@ -155,7 +157,7 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
     if (listener->address == "auto") listener->address.clear();
   }
   if (listeners.feed.address == "auto") {
-    listeners.feed.address = listeners.feed.tls.set() || listeners.feed.insecure ? "127.0.0.1:7871" : "";
+    listeners.feed.address = config.standalone && (listeners.feed.tls.set() || listeners.feed.insecure) ? "127.0.0.1:7871" : "";
   }
   check_region(report, config);
   check_plain(report, "listeners.client", listeners.client, "use listeners.client_tls");

@@ -41,9 +41,9 @@ std::vector<KeyRow> rows() {
                              [](N& c, const Value& v) { c.segments = static_cast<std::uint32_t>(v.number); }), 1, 16384));
   r.push_back(row<N>("node.name", Kind::text, "node-1", "Name of this node in logs and metrics.",
                      [](N& c, const Value& v) { c.node.name = v.text; }));
-  r.push_back(required(row<N>("node.data_dir", Kind::path, "",
-                              "Folder of this node's own small files (cluster id, generation counter, register of links); made if missing. Held by one process at a time.",
-                              [](N& c, const Value& v) { c.node.data_dir = v.text; })));
+  r.push_back(row<N>("node.data_dir", Kind::path, "",
+                     "Needed with standalone: folder of this node's own small files (cluster id, generation counter, register of links); made if missing. Held by one process at a time.",
+                     [](N& c, const Value& v) { c.node.data_dir = v.text; }));
   r.push_back(one_of(row<N>("node.on_empty_start", Kind::choice, "serve",
                             "What a node does that had data before and starts with none: `serve` answers, `hold` answers Unavailable until it is refilled or told `zaris node accept-empty`.",
                             [](N& c, const Value& v) { c.node.on_empty_start = v.text == "hold" ? OnEmptyStart::hold : OnEmptyStart::serve; }),

@@ -43,6 +43,12 @@ Status RequestExecutor::scan(const Frame& frame, std::string& out) {
   store::ScanRequest query{*scope, std::move(request.after), request.count_max, 0, request.keys_only};
   if (query.count_max == 0 || query.count_max > protocol::scan_count_max) query.count_max = protocol::scan_count_max;
   query.bytes_max = std::min<std::size_t>(request.bytes_max, node_.config.limits.value / 2);
+  if (node_.region) {
+    // A walk's page is of the segment that it goes on in, or of the first that the scope speaks of.
+    const Slot first = scope->slot_ranges().empty() ? Slot{0} : scope->slot_ranges().front().first;
+    const Slot from = query.after ? std::max(query.after->slot, first) : first;
+    if (Status status; elsewhere(frame, segment_of(from, node_.config.segments), out, status)) return status;
+  }
   const store::ScanPage page = node_.store.scan(query, now_);
   std::string table, records;
   for (const std::string& record : page.records) {
@@ -156,6 +162,7 @@ protocol::StatusAnswer status_of(NodeShared& node, WallMicros now) {
   for (std::uint32_t i = 0; i < node.config.segments; ++i) {
     const SegmentId segment{static_cast<std::uint16_t>(i)};
     const store::SegmentState s = node.store.state(segment);
+    if (s.role != store::SegmentRole::owner) continue;  // its owner counts it
     answer.live_keys += s.live_keys;
     answer.live_bytes += s.live_bytes;
     answer.tombstones += s.tombstones;
@@ -187,6 +194,12 @@ protocol::StatusAnswer status_of(NodeShared& node, WallMicros now) {
 }
 
 Status RequestExecutor::map(const Frame& frame, std::string& out) {
+  if (node_.region) {
+    const auto map = node_.region->map();
+    if (!map) return refuse(frame, out, Status::unavailable, "this node has no map of the region yet", "it asks etcd; look at its log");
+    encode(out, frame.header.correlation, *map);
+    return Status::ok;
+  }
   protocol::MapAnswer answer;
   answer.version = 1;
   answer.topology_version = 1;

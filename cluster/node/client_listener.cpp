@@ -126,6 +126,10 @@ void ClientListener::stop() {
   impl_->workers.clear();
 }
 
+void ClientListener::notify_held() {
+  for (const auto& worker : impl_->workers) worker->notify_held();
+}
+
 std::vector<std::uint64_t> ClientListener::rounds() const {
   std::vector<std::uint64_t> out;
   for (const auto& worker : impl_->workers) out.push_back(worker->rounds());

@@ -43,6 +43,9 @@ class ClientListener {
   void drain(MonoMicros within_us, const std::function<bool()>& hurry);
   void stop();                               // ends the threads, cuts off what is left
 
+  // Replicas hold more than before. Any thread, between run() and stop().
+  void notify_held();
+
   // Rounds that each loop has made; one that stands still for seconds is stuck.
   [[nodiscard]] std::vector<std::uint64_t> rounds() const;
 

@@ -19,6 +19,7 @@ class ClientSession {
     bool full = false;           // stopped since `out` has reached its bound; call again with the rest when it was sent
     bool may_wait = false;       // every answer is an Ok to a request that says so (protocol::flag_answer_may_wait)
     std::uint32_t answers = 0;
+    bool abandoned = false;      // set by the caller: nothing of this may be answered
     bool close = false;          // send what is in `out`, then close
   };
   // Executes every whole frame at the front of `in` until `out` holds `output_max` bytes or more. Call inside a round of

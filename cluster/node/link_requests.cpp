@@ -4,6 +4,7 @@
 
 #include "cluster/node/request_executor.hpp"
 #include "cluster/placement/slot.hpp"
+#include "cluster/record/mark_checksum.hpp"
 
 namespace zaris::node {
 
@@ -107,6 +108,8 @@ Status RequestExecutor::read_marks(const Frame& frame, std::string& out) {
   protocol::ReadMarksRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   auto marks = node_.store.read_marks(std::string(request.link), request.scope);
+  // A replica's marks are its owner's to tell.
+  if (node_.region) std::erase_if(marks, [&](const store::MarkRow& row) { return !serves(row.target_segment); });
   std::sort(marks.begin(), marks.end(), [](const store::MarkRow& a, const store::MarkRow& b) {
     return std::pair(a.target_segment, a.key.source_segment) < std::pair(b.target_segment, b.key.source_segment);
   });
@@ -131,6 +134,14 @@ Status RequestExecutor::read_marks(const Frame& frame, std::string& out) {
 Status RequestExecutor::mark_checksum(const Frame& frame, std::string& out) {
   protocol::MarkChecksumRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
+  if (node_.region) {
+    std::vector<MarkTokenRow> rows;
+    for (const store::MarkRow& row : node_.store.read_marks(std::string(request.link), request.scope)) {
+      if (serves(row.target_segment)) rows.push_back({row.key.source_segment, row.target_segment, row.mark.token});
+    }
+    encode(out, frame.header.correlation, protocol::MarkChecksumAnswer{zaris::mark_checksum(std::move(rows))});
+    return Status::ok;
+  }
   encode(out, frame.header.correlation, protocol::MarkChecksumAnswer{node_.store.mark_checksum(std::string(request.link), request.scope)});
   return Status::ok;
 }
@@ -141,11 +152,21 @@ Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
   if (request.target_segment.value() >= node_.config.segments) {
     return refuse(frame, out, Status::invalid_argument, "the target has no such segment");
   }
+  Durability policy = Durability::owner;
+  if (node_.region) {
+    if (Status status; elsewhere(frame, request.target_segment, out, status)) return status;
+    if (!policy_of(request.durability, policy)) return refuse(frame, out, Status::invalid_argument, "that durability is stronger than this store admits", "replication.ack_max of the region's nodes");
+  }
   ApplyAnswer answer = node_.store.apply(request, now_);
   if (answer.status == Status::ok && answer.applied > 0 && !note_data()) {
     return refuse(frame, out, Status::unavailable, "the coordinator's file cannot be written");
   }
+  const std::size_t at = out.size();
   protocol::encode(out, frame.header.correlation, answer);
+  if (policy > Durability::owner && answer.status == Status::ok && answer.target_position != Position{}) {
+    const HeldItem item{request.target_segment, answer.target_position, 6, protocol::frame_header_bytes + 1};
+    hold(out, at, {&item, 1}, policy);
+  }
   return answer.status;
 }
 

@@ -1,3 +1,4 @@
+#include "cluster/node/region_member.hpp"
 #include "cluster/node/node.hpp"
 
 #include <fmt/format.h>
@@ -58,6 +59,23 @@ nlohmann::ordered_json status_json(NodeShared& node) {
       {"insecure", s.insecure}, {"feed_address", s.feed_address}, {"admin_address", s.admin_address}};
 }
 
+Durability durability_of(config::AckPolicy policy) {
+  switch (policy) {
+    case config::AckPolicy::async: return Durability::owner;
+    case config::AckPolicy::replica: return Durability::replica;
+    case config::AckPolicy::majority: return Durability::majority;
+    case config::AckPolicy::all: break;
+  }
+  return Durability::all;
+}
+
+std::string waiting_for(const RegionStatus& status) {
+  if (!status.etcd_trouble.empty()) return "etcd: " + status.etcd_trouble;
+  if (status.name_taken) return "another process is registered under this node's name";
+  if (!status.waiting_for.empty()) return status.waiting_for;
+  return status.leader.empty() ? "no leader yet" : status.leader + " leads and has not written it yet";
+}
+
 // A link whose scope is everything has brought every segment to the stream: an empty node that held is refilled.
 bool refilled(const NodeShared& node) {
   const auto links = node.coordinator.links();
@@ -80,7 +98,9 @@ bool refilled(const NodeShared& node) {
 
 struct Node::Impl {
   NodeOptions options;
-  std::unique_ptr<coordinator::Coordinator> coordinator;
+  std::unique_ptr<coordinator::Coordinator> local;         // this process alone is the region
+  std::unique_ptr<RegionMember> region;                    // it is one of several
+  coordinator::Coordinator* coordinator = nullptr;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<NodeShared> shared;
   std::shared_ptr<tls::Context> client_tls;
@@ -95,6 +115,21 @@ struct Node::Impl {
   std::vector<std::function<Result<void>(const config::NodeConfig&)>> on_reload;
   std::uint32_t threads = 1;
   bool closed = false;
+  std::atomic<bool> answering{false};                      // the client threads run
+  bool client_loops_watched = false;                       // main thread
+
+  // The client threads begin; from the region's thread where the map was waited for.
+  void begin_answering(NodeState state) {
+    NodeState starting = NodeState::starting;
+    shared->state.compare_exchange_strong(starting, state);
+    listener->run();
+    answering.store(true, std::memory_order_release);
+  }
+  void watch_client_loops() {
+    if (client_loops_watched || !answering.load(std::memory_order_acquire)) return;
+    client_loops_watched = true;
+    for (std::size_t i = 0; i < threads; ++i) loops.add(fmt::format("client thread {}", i), [this, i] { return listener->rounds()[i]; });
+  }
 
   void each_second() {
     const store::StoreMemory memory = store->memory();
@@ -136,7 +171,8 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   warn_insecure("listeners.client", config.listeners.client);
   warn_insecure("listeners.feed", config.listeners.feed);
   warn_insecure("listeners.admin", config.listeners.admin);
-  write(Level::warning, "no_replica", "one process is the region: losing it loses its data, unless a link carries them to another region");
+  if (config.standalone) write(Level::warning, "no_replica", "one process is the region: losing it loses its data, unless a link carries them to another region");
+  else if (config.replication.factor < 2) write(Level::warning, "no_replica", "replication.factor is 1: losing this node loses the data that it owns, unless a link carries them to another region");
 
   if (!config.listeners.client_tls.address.empty()) {
     const auto& files = config.listeners.client_tls.tls;
@@ -146,11 +182,21 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   }
 
   const WallMicros now = wall_now();
-  auto coordinator = coordinator::open_local_coordinator({config.node.data_dir, {config.region, config.store, config.segments}, now});
-  if (!coordinator) return tl::unexpected(coordinator.error());
-  impl->coordinator = std::move(*coordinator);
-  const auto generation = impl->coordinator->mint_generation(Generation{0}, now);
-  if (!generation) return tl::unexpected(generation.error());
+  Generation generation;
+  if (config.standalone) {
+    auto coordinator = coordinator::open_local_coordinator({config.node.data_dir, {config.region, config.store, config.segments}, now});
+    if (!coordinator) return tl::unexpected(coordinator.error());
+    impl->local = std::move(*coordinator);
+    impl->coordinator = impl->local.get();
+    const auto minted = impl->coordinator->mint_generation(Generation{0}, now);
+    if (!minted) return tl::unexpected(minted.error());
+    generation = *minted;
+  } else {
+    auto member = RegionMember::open(config, impl->options.version);
+    if (!member) return tl::unexpected(member.error());
+    impl->region = std::move(*member);
+    impl->coordinator = &impl->region->coordinator();
+  }
 
   const coordinator::StartReport& report = impl->coordinator->start();
   store::StoreOptions store_options;
@@ -164,14 +210,21 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   store_options.log_pin_bytes = config.log.pin_bytes;
   store_options.log_pin_age_us = config.log.pin_age_us;
   store_options.seed = random_bits();
-  impl->store = store::Store::create(store_options, {*generation, report.cause, now});
+  store_options.cluster_member = !config.standalone;
+  impl->store = store::Store::create(store_options, {generation, report.cause, now});
 
   impl->shared = std::make_unique<NodeShared>(impl->options.config, *impl->store, *impl->coordinator);
   NodeShared& shared = *impl->shared;
   shared.version = impl->options.version;
   shared.started_mono_us = mono_now();
   shared.client_buffers_max = client_buffers_max(config, impl->threads);
-  shared.generation = *generation;
+  shared.generation = generation;
+  if (impl->region) {
+    shared.region = std::make_unique<RegionShared>(config.segments);
+    shared.region->ack = durability_of(config.replication.ack);
+    shared.region->ack_max = durability_of(config.replication.ack_max);
+    shared.region->ack_timeout_us = static_cast<MonoMicros>(config.replication.timeout_us);
+  }
   // An empty store of a cluster that had data: the coordinator knows already that there was something to lose.
   shared.data_noted = report.had_data;
 
@@ -206,7 +259,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   impl->admin.status([raw] { return status_json(*raw->shared).dump() + "\n"; });
   impl->admin.ready_check("serving", [raw]() -> std::string {
     switch (raw->shared->state.load()) {
-      case NodeState::starting: return "starting";
+      case NodeState::starting: return raw->region ? "waiting for the region's map: " + waiting_for(raw->region->status()) : "starting";
       case NodeState::holding: return "holding: it had data before and started empty (refill it over a link, or zaris node accept-empty)";
       case NodeState::draining: return "draining";
       case NodeState::serving: return "";
@@ -225,8 +278,11 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
 
   auto node = std::unique_ptr<Node>(new Node(std::move(impl)));
   if (raw->client_tls) node->watch_certificates("client_tls", raw->client_tls);
-  write(Level::info, "node_opened", fmt::format("region {}, store {}, cluster {}, generation {}", config.region, config.store, hex16(store_options.cluster.value()), generation->value()),
-        {{"region", config.region}, {"cluster", hex16(store_options.cluster.value())}, number("generation", generation->value()), {"version", shared.version}});
+  if (raw->region) {
+    for (const auto& context : raw->region->certificates()) node->watch_certificates("cluster", context);
+  }
+  write(Level::info, "node_opened", fmt::format("region {}, store {}, cluster {}, generation {}", config.region, config.store, hex16(store_options.cluster.value()), generation.value()),
+        {{"region", config.region}, {"cluster", hex16(store_options.cluster.value())}, number("generation", generation.value()), {"version", shared.version}});
   if (report.had_data) {
     const std::string before = report.clean_stop ? fmt::format("it stopped cleanly with {} keys", report.clean_stop->keys) : "it was killed";
     write(Level::warning, "restarted_empty", fmt::format("this region had data before ({}) and starts empty: {}", before,
@@ -254,19 +310,27 @@ void Node::host_feed(std::string address, std::function<void(const std::string&,
 
 void Node::serve() {
   const bool hold = impl_->coordinator->start().had_data && impl_->options.config.node.on_empty_start == config::OnEmptyStart::hold;
-  impl_->shared->state = hold ? NodeState::holding : NodeState::serving;
   impl_->maintenance = std::make_unique<Maintenance>(*impl_->shared, [impl = impl_.get()] { impl->each_second(); });
-  impl_->listener->run();
   impl_->loops.add("maintenance", [impl = impl_.get()] { return impl->maintenance->rounds(); });
-  for (std::size_t i = 0; i < impl_->threads; ++i) {
-    impl_->loops.add(fmt::format("client thread {}", i), [impl = impl_.get(), i] { return impl->listener->rounds()[i]; });
+  if (impl_->region) {
+    // Nobody is answered before it can be said of every key who serves it.
+    impl_->loops.add("region", [impl = impl_.get()] { return impl->region->rounds(); });
+    impl_->region->start(*impl_->store, *impl_->shared->region,
+                         {[impl = impl_.get()] { impl->begin_answering(NodeState::serving); },
+                          [impl = impl_.get()] {
+                            if (impl->answering.load(std::memory_order_acquire)) impl->listener->notify_held();
+                          }});
+  } else {
+    impl_->begin_answering(hold ? NodeState::holding : NodeState::serving);
   }
+  impl_->watch_client_loops();
   const auto open = [](const char* name, const std::string& address, std::uint16_t port) {
     if (!address.empty()) write(Level::info, "listener_open", fmt::format("{} listens on {} (port {})", name, address, port), {{"listener", name}, {"address", address}, number("port", port)});
   };
   const auto& listeners = impl_->options.config.listeners;
   open("client", listeners.client.address, impl_->listener->port());
   open("client_tls", listeners.client_tls.address, impl_->listener->tls_port());
+  if (impl_->region) open("cluster", listeners.cluster.address, impl_->region->port());
   open("admin", listeners.admin.address, impl_->admin.port());
 }
 
@@ -300,6 +364,8 @@ void Node::note_reload_refused() {
 
 void Node::drain(const std::function<bool()>& hurry) {
   impl_->shared->state = NodeState::draining;
+  // First what this node owns goes to others, while clients are still answered: they follow it.
+  if (impl_->region) (void)impl_->region->drain(static_cast<MonoMicros>(impl_->options.config.drain.timeout_us) / 2, hurry);
   write(Level::info, "draining", "no new connections; what has arrived is answered");
   impl_->listener->drain(static_cast<MonoMicros>(impl_->options.config.drain.timeout_us), hurry);
 }
@@ -308,6 +374,7 @@ void Node::close() {
   if (!impl_ || impl_->closed) return;
   impl_->closed = true;
   impl_->admin.stop();
+  if (impl_->region) impl_->region->stop();
   impl_->listener->stop();
   impl_->maintenance.reset();
   std::uint64_t keys = 0;
@@ -318,7 +385,10 @@ void Node::close() {
   write(Level::info, "stopped", fmt::format("stopped with {} keys", keys), {number("keys", keys)});
 }
 
-std::string Node::stuck() { return impl_->loops.stuck(mono_now()); }
+std::string Node::stuck() {
+  impl_->watch_client_loops();
+  return impl_->loops.stuck(mono_now());
+}
 
 void Node::poll_certificates() { impl_->certificates.poll(std::chrono::steady_clock::now()); }
 

@@ -5,12 +5,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "cluster/config/node_config.hpp"
 #include "cluster/coordinator/coordinator.hpp"
+#include "cluster/protocol/admin_messages.hpp"
 #include "cluster/protocol/frame.hpp"
+#include "cluster/region/held_table.hpp"
+#include "cluster/region/serving_table.hpp"
 #include "cluster/store/store.hpp"
 
 namespace zaris::node {
@@ -46,6 +50,27 @@ struct alignas(128) WorkerCounts {
 enum class NodeState : std::uint8_t { starting, holding, serving, draining };
 [[nodiscard]] std::string_view name(NodeState state);
 
+// Of a node that is one of several: what the region's thread tells the threads that answer requests.
+struct RegionShared {
+  explicit RegionShared(std::uint32_t segments) : serving(segments), held(segments) {}
+  region::ServingTable serving;
+  region::HeldTable held;
+  Durability ack = Durability::owner, ack_max = Durability::all;   // replication.ack, replication.ack_max
+  MonoMicros ack_timeout_us = 1'000'000;
+  void publish(std::shared_ptr<const protocol::MapAnswer> map) {
+    const std::lock_guard lock(mutex);
+    map_ = std::move(map);
+  }
+  [[nodiscard]] std::shared_ptr<const protocol::MapAnswer> map() const {
+    const std::lock_guard lock(mutex);
+    return map_;
+  }
+
+ private:
+  mutable std::mutex mutex;
+  std::shared_ptr<const protocol::MapAnswer> map_;                 // null: none yet
+};
+
 struct NodeShared {
   const config::NodeConfig& config;
   store::Store& store;
@@ -63,6 +88,7 @@ struct NodeShared {
   std::atomic<std::int64_t> input_bytes{0};
   std::uint64_t client_buffers_max = 64u << 20;
   [[nodiscard]] std::uint64_t client_buffers() const;
+  std::unique_ptr<RegionShared> region;               // null: this process alone is the region
   std::uint16_t client_port = 0, client_tls_port = 0; // as bound; 0: no such listener
   std::string feed_address, admin_address;            // as bound
   // Ends the sessions on a pin that an operator dropped: principal, link. Empty where no feed is hosted.

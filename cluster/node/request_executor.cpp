@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include "cluster/base/assert.hpp"
 #include "cluster/logging/event_log.hpp"
+#include "cluster/placement/slot.hpp"
 #include "cluster/protocol/pack.hpp"
 
 namespace zaris::node {
@@ -19,7 +21,9 @@ RequestExecutor::RequestExecutor(NodeShared& node, WorkerCounts& counts)
         return static_cast<WallMicros>(
             std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
       }),
-      frame_max_(protocol::frame_bytes_max(node.config.limits.key, node.config.limits.value)) {}
+      frame_max_(protocol::frame_bytes_max(node.config.limits.key, node.config.limits.value)) {
+  if (node.region) held_ = std::make_unique<HeldAnswers>(node.region->held, node.config.segments);
+}
 
 RequestExecutor::~RequestExecutor() = default;
 
@@ -131,6 +135,15 @@ bool RequestExecutor::note_data() {
 }
 
 namespace {
+
+MonoMicros boot_now() {
+  timespec t{};
+  ::clock_gettime(CLOCK_BOOTTIME, &t);
+  return static_cast<MonoMicros>(t.tv_sec) * 1'000'000 + t.tv_nsec / 1000;
+}
+
+constexpr std::string_view too_strong_text = "that durability is stronger than this store admits";
+constexpr std::string_view too_strong_hint = "replication.ack_max of the region's nodes";
 constexpr std::string_view holding_text = "this node had data before and started empty; it was told to hold";
 constexpr std::string_view holding_hint = "refill it over a link, or zaris node accept-empty";
 }  // namespace
@@ -139,6 +152,7 @@ Status RequestExecutor::get(const Frame& frame, std::string& out) {
   protocol::KeyRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  if (Status status; node_.region && elsewhere(frame, segment_of_key(request.key), out, status)) return status;
   const std::size_t at = out.size();
   out.append(protocol::get_answer_prefix_bytes, '\0');
   const store::ReadOutcome read = node_.store.get(request.key, now_, out);
@@ -150,6 +164,7 @@ Status RequestExecutor::time_to_live(const Frame& frame, std::string& out) {
   protocol::KeyRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  if (Status status; node_.region && elsewhere(frame, segment_of_key(request.key), out, status)) return status;
   scratch_.clear();
   const store::ReadOutcome read = node_.store.get(request.key, now_, scratch_);
   protocol::encode_time_to_live_answer(out, frame.header.correlation, read.status, read.token, read.expires_us);
@@ -172,7 +187,7 @@ store::WriteOutcome RequestExecutor::write(Opcode opcode, std::string_view key, 
   if (outcome.status == Status::ok) {
     if (!note_data()) outcome.status = Status::unavailable;
     // One process is the region: there is no replica to wait for. The write stands and the client is told.
-    if (durability == Durability::replica) outcome.status = Status::durability_not_met;
+    if (!node_.region && durability == Durability::replica) outcome.status = Status::durability_not_met;
   }
   return outcome;
 }
@@ -181,33 +196,33 @@ Status RequestExecutor::put(const Frame& frame, std::string& out) {
   protocol::PutRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
-  const auto outcome = write(Opcode::put, request.key, request.value, request.expires_us, request.condition, request.durability);
-  encode(out, Opcode::put, frame.header.correlation, protocol::WriteAnswer{outcome.status, outcome.token, outcome.segment, outcome.position});
-  return outcome.status;
+  if (Status status; node_.region && elsewhere(frame, segment_of_key(request.key), out, status)) return status;
+  return written(Opcode::put, frame, write(Opcode::put, request.key, request.value, request.expires_us, request.condition, request.durability), request.durability, out);
 }
 
 Status RequestExecutor::del(const Frame& frame, std::string& out) {
   protocol::DeleteRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
-  const auto outcome = write(Opcode::del, request.key, {}, 0, request.condition, request.durability);
-  encode(out, Opcode::del, frame.header.correlation, protocol::WriteAnswer{outcome.status, outcome.token, outcome.segment, outcome.position});
-  return outcome.status;
+  if (Status status; node_.region && elsewhere(frame, segment_of_key(request.key), out, status)) return status;
+  return written(Opcode::del, frame, write(Opcode::del, request.key, {}, 0, request.condition, request.durability), request.durability, out);
 }
 
 Status RequestExecutor::touch(const Frame& frame, std::string& out) {
   protocol::TouchRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
-  const auto outcome = write(Opcode::touch, request.key, {}, request.expires_us, request.condition, request.durability);
-  encode(out, Opcode::touch, frame.header.correlation, protocol::WriteAnswer{outcome.status, outcome.token, outcome.segment, outcome.position});
-  return outcome.status;
+  if (Status status; node_.region && elsewhere(frame, segment_of_key(request.key), out, status)) return status;
+  return written(Opcode::touch, frame, write(Opcode::touch, request.key, {}, request.expires_us, request.condition, request.durability), request.durability, out);
 }
 
 Status RequestExecutor::batch(const Frame& frame, std::string& out) {
   protocol::BatchRequest request;
   if (!protocol::BatchRequest::decode(frame.body, request)) return malformed(frame, out);
   if (holding()) return refuse(frame, out, Status::unavailable, holding_text, holding_hint);
+  Durability policy = Durability::owner;
+  if (node_.region && !policy_of(request.durability(), policy)) return refuse(frame, out, Status::invalid_argument, too_strong_text, too_strong_hint);
+  std::vector<HeldItem> wait;
   const std::size_t at = out.size();
   protocol::BatchAnswerWriter answer(out, frame.header.correlation);
   protocol::BatchRequest ahead = request;
@@ -216,6 +231,7 @@ Status RequestExecutor::batch(const Frame& frame, std::string& out) {
   while (request.next(item)) {
     if (looked_at == 0) looked_at = look_ahead(ahead);
     --looked_at;
+    if (node_.region && item_elsewhere(item, answer)) continue;
     switch (item.opcode) {
       case Opcode::get: {
         scratch_.clear();
@@ -236,6 +252,7 @@ Status RequestExecutor::batch(const Frame& frame, std::string& out) {
       case Opcode::del:
       case Opcode::touch: {
         const auto outcome = write(item.opcode, item.key, item.value, item.expires_us, item.condition, request.durability());
+        if (outcome.status == Status::ok && policy > Durability::owner) wait.push_back({outcome.segment, outcome.position, out.size() - at + 1});
         answer.write(outcome.status, outcome.token);
         break;
       }
@@ -247,7 +264,94 @@ Status RequestExecutor::batch(const Frame& frame, std::string& out) {
     return refuse(frame, out, Status::invalid_argument, "a batch item is malformed; the items before it stand");
   }
   answer.finish();
+  if (!wait.empty()) hold(out, at, wait, policy);
   return Status::ok;
+}
+
+// ---- one of several nodes -----------------------------------------------------------------------------------------
+
+void RequestExecutor::begin_read(std::uint64_t connection) {
+  connection_ = connection;
+  touched_.clear();
+  if (node_.region) boot_now_ = boot_now();
+}
+
+bool RequestExecutor::still_serves() const {
+  if (touched_.empty()) return true;
+  const MonoMicros now = boot_now();
+  return std::all_of(touched_.begin(), touched_.end(), [&](SegmentId segment) { return node_.region->serving.serves(segment, now); });
+}
+
+SegmentId RequestExecutor::segment_of_key(std::string_view key) const { return segment_of(slot_of(key), node_.config.segments); }
+
+bool RequestExecutor::elsewhere(const Frame& frame, SegmentId segment, std::string& out, Status& status) {
+  if (node_.region->serving.serves(segment, boot_now_)) {
+    if (touched_.empty() || touched_.back() != segment) touched_.push_back(segment);
+    return false;
+  }
+  const auto map = node_.region->map();
+  std::string owner;
+  if (map) {
+    for (const protocol::MapRun& run : map->runs) {
+      if (run.first <= segment && segment <= run.last) owner = map->nodes[run.node].id;
+    }
+  }
+  if (owner.empty()) status = refuse(frame, out, Status::unavailable, "nobody serves that segment now", "`zaris status` says what its partition waits for");
+  else if (owner == node_.config.node.name) status = refuse(frame, out, Status::ownership_changing, "this node does not serve that segment yet, or not any more");
+  else status = refuse(frame, out, Status::moved, "node " + owner + " serves that segment");
+  return true;
+}
+
+bool RequestExecutor::item_elsewhere(const protocol::BatchItem& item, protocol::BatchAnswerWriter& answer) {
+  const SegmentId segment = segment_of_key(item.key);
+  if (node_.region->serving.serves(segment, boot_now_)) {
+    if (touched_.empty() || touched_.back() != segment) touched_.push_back(segment);
+    return false;
+  }
+  if (item.opcode == Opcode::get) answer.read(Status::moved, {}, 0, {});
+  else if (item.opcode == Opcode::time_to_live) answer.time_to_live(Status::moved, {}, 0);
+  else answer.write(Status::moved, {});
+  return true;
+}
+
+bool RequestExecutor::policy_of(Durability asked, Durability& policy) const {
+  policy = asked == Durability::store_default ? node_.region->ack : asked;
+  return policy <= node_.region->ack_max;
+}
+
+void RequestExecutor::hold(std::string& out, std::size_t at, std::span<const HeldItem> items, Durability policy) {
+  waits_.store(true);
+  if (held_->hold(connection_, out, at, items, policy, boot_now_ + node_.region->ack_timeout_us)) ++held_of_[connection_];
+}
+
+Status RequestExecutor::written(Opcode opcode, const Frame& frame, const store::WriteOutcome& outcome, Durability asked, std::string& out) {
+  Durability policy = Durability::owner;
+  const std::size_t at = out.size();
+  Status status = outcome.status;
+  // The write stands; what it was to wait for is more than this store ever promises.
+  if (node_.region && status == Status::ok && !policy_of(asked, policy)) status = Status::durability_not_met;
+  encode(out, opcode, frame.header.correlation, protocol::WriteAnswer{status, outcome.token, outcome.segment, outcome.position});
+  if (status == Status::ok && policy > Durability::owner) {
+    const HeldItem item{outcome.segment, outcome.position, 6};
+    hold(out, at, {&item, 1}, policy);
+  }
+  return status;
+}
+
+void RequestExecutor::collect_held(std::vector<HeldAnswers::Ready>& ready) {
+  if (!held_) return;
+  const std::size_t before = ready.size();
+  held_->collect(boot_now(), ready);
+  for (std::size_t i = before; i < ready.size(); ++i) {
+    const auto of = held_of_.find(ready[i].connection);
+    if (of != held_of_.end() && --of->second == 0) held_of_.erase(of);
+  }
+  if (!held_->waiting()) waits_.store(false);
+}
+
+std::uint64_t RequestExecutor::held_by(std::uint64_t connection) const {
+  const auto of = held_of_.find(connection);
+  return of == held_of_.end() ? 0 : of->second;
 }
 
 }  // namespace zaris::node

@@ -1,9 +1,14 @@
 // Executes requests on the thread that received them: frame in, answer appended. No sockets. One per worker thread; not
 // thread-safe. In steady state a request on keys allocates nothing: values are read from the store into the answer.
 #pragma once
+#include <atomic>
 #include <memory>
+#include <span>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
+#include "cluster/node/held_answers.hpp"
 #include "cluster/node/node_state.hpp"
 #include "cluster/protocol/admin_messages.hpp"
 #include "cluster/protocol/data_messages.hpp"
@@ -25,6 +30,17 @@ class RequestExecutor {
  public:
   RequestExecutor(NodeShared& node, WorkerCounts& counts);
   ~RequestExecutor();
+
+  // ---- one of several nodes: whose requests come next; the requests of one read, which are answered only if everything that they
+  // touched may still be served afterwards (else the connection ends without an answer: nobody knows what came of them)
+  void begin_read(std::uint64_t connection);
+  [[nodiscard]] bool still_serves() const;
+  // Answers that waited for replicas and leave now.
+  void collect_held(std::vector<HeldAnswers::Ready>& ready);
+  [[nodiscard]] bool holds_answers() const { return held_ && held_->waiting(); }
+  // Set before anything waits: from then on this thread is to be woken when more is held.
+  [[nodiscard]] std::atomic<bool>& waits() { return waits_; }
+  [[nodiscard]] std::uint64_t held_by(std::uint64_t connection) const;
 
   // Brackets the requests of one round of the loop: one clock reading, one published bound of the closed time.
   void begin_round();
@@ -70,6 +86,17 @@ class RequestExecutor {
   Status malformed(const Frame& frame, std::string& out);
   store::WriteOutcome write(protocol::Opcode opcode, std::string_view key, std::string_view value, WallMicros expires_us,
                             const protocol::Condition& condition, Durability durability);
+  // True: refused, the answer is there. A segment that this node may not serve now.
+  using Opcode = protocol::Opcode;
+  [[nodiscard]] bool elsewhere(const Frame& frame, SegmentId segment, std::string& out, Status& status);
+  [[nodiscard]] bool serves(SegmentId segment) const { return node_.region->serving.serves(segment, boot_now_); }
+  [[nodiscard]] SegmentId segment_of_key(std::string_view key) const;
+  // The policy that counts; false: stronger than the store admits, or than one process can give.
+  [[nodiscard]] bool policy_of(Durability asked, Durability& policy) const;
+  // The answer at the end of `out` waits for replicas, if it has to.
+  void hold(std::string& out, std::size_t at, std::span<const HeldItem> items, Durability policy);
+  [[nodiscard]] bool item_elsewhere(const protocol::BatchItem& item, protocol::BatchAnswerWriter& answer);
+  Status written(Opcode opcode, const Frame& frame, const store::WriteOutcome& outcome, Durability asked, std::string& out);
   // After the first write of a cluster's life the coordinator is told, before the answer goes out. False: it could not
   // be told, and the write must not be acknowledged.
   [[nodiscard]] bool note_data();
@@ -82,6 +109,12 @@ class RequestExecutor {
   WallMicros now_ = 0;
   std::size_t frame_max_;
   std::string scratch_;                               // values of Batch
+  std::unique_ptr<HeldAnswers> held_;                 // null: one process is the region
+  std::uint64_t connection_ = 0;
+  MonoMicros boot_now_ = 0;                           // at the beginning of the read
+  std::vector<SegmentId> touched_;                    // by the requests of this read
+  std::atomic<bool> waits_{false};
+  std::unordered_map<std::uint64_t, std::uint64_t> held_of_;  // connection → answers that wait
 };
 
 }  // namespace zaris::node

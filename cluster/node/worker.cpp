@@ -132,6 +132,7 @@ void Worker::loop() {
     read_together();
     feed_starved();
     send_put_off();
+    if (executor_.holds_answers()) release_held();
     if (round_open_) {
       executor_.end_round();
       round_open_ = false;
@@ -225,6 +226,8 @@ void Worker::add(int fd, Protocol protocol) {
   }
   connection.deadline = mono_now() + options_.handshake_timeout_us;
   connection.index = connections_.size();
+  connection.number = ++last_number_;
+  if (node_.region) by_number_[connection.number] = &connection;
   connections_.push_back(std::move(owned));
   counts_.connections[static_cast<std::size_t>(protocol)].add();
   open_.store(connections_.size(), std::memory_order_relaxed);
@@ -239,6 +242,7 @@ void Worker::close(Connection& connection) {
   if (connection.fd < 0) return;
   if (connection.starved) std::erase(starved_, &connection);
   if (!connection.put_off.empty()) std::erase(put_off_, &connection);
+  if (node_.region) by_number_.erase(connection.number);
   connection.in.clear();
   account(connection);
   if (connection.tls) connection.tls->shutdown();
@@ -264,7 +268,7 @@ void Worker::on_event(Connection& connection, std::uint32_t events) {
   if (events & (EPOLLOUT | EPOLLERR)) {
     if (connection.output_waits() && !send_out(connection)) return;
     if (!connection.output_waits()) {
-      if (connection.closing) return close(connection);
+      if (connection.closing && connection.held == 0) return close(connection);
       if (!continue_processing(connection)) return;
     }
     watch(connection);
@@ -353,7 +357,7 @@ void Worker::read_some(Connection& connection) {
 // Half-closed or gone. Answers that wait are still sent to a half-closed peer; nothing more is read.
 void Worker::peer_ended(Connection& connection) {
   if (!send_put_off(connection)) return;
-  if (!connection.output_waits()) return close(connection);
+  if (!connection.output_waits() && connection.held == 0) return close(connection);
   connection.ended = connection.closing = true;
   watch(connection);
 }
@@ -361,7 +365,13 @@ void Worker::peer_ended(Connection& connection) {
 ClientSession::Step Worker::execute(Connection& connection, std::string_view bytes, bool from_shared) {
   in_round();
   if (!connection.put_off.empty()) shared_out_.append(connection.put_off);
-  const ClientSession::Step step = connection.session.consume(bytes, executor_, shared_out_, shared_out_.size() + options_.output_max);
+  if (node_.region) executor_.begin_read(connection.number);
+  ClientSession::Step step = connection.session.consume(bytes, executor_, shared_out_, shared_out_.size() + options_.output_max);
+  if (node_.region) {
+    connection.held = executor_.held_by(connection.number);
+    // This thread was held up in the middle of it, and the authority that it began with has ended: nobody may rely on these answers.
+    if (!executor_.still_serves()) step.abandoned = true;
+  }
   connection.wanted = step.wanted;
   if (connection.session.greeted() && !connection.output_waits()) connection.deadline = 0;
   if (from_shared) {
@@ -405,7 +415,7 @@ bool Worker::settle(Connection& connection, std::string_view answers, long taken
     watch(connection);
     return true;
   }
-  if (connection.closing) {
+  if (connection.closing && connection.held == 0) {
     close(connection);
     return false;
   }
@@ -432,6 +442,10 @@ bool Worker::answer(Connection& connection) {
 bool Worker::process(Connection& connection, std::string_view bytes, bool from_shared) {
   shared_out_.clear();
   const ClientSession::Step step = execute(connection, bytes, from_shared);
+  if (step.abandoned) {
+    close(connection);
+    return false;
+  }
   if (put_off(connection, step, 0)) return true;
   if (!answer(connection)) return false;
   if (step.full && !connection.output_waits()) return continue_processing(connection);
@@ -478,6 +492,11 @@ void Worker::read_together() {
       connection.in.consume(held);  // it stands in front of what was read
       const std::size_t at = shared_out_.size();
       const ClientSession::Step step = execute(connection, {shared_in_.get() + i * together_bytes, held + static_cast<std::size_t>(got[i])}, true);
+      if (step.abandoned) {
+        shared_out_.resize(at);
+        close(connection);
+        continue;
+      }
       if (!put_off(connection, step, at)) together_.push_back({&connection, at, shared_out_.size() - at, step.full});
       if (shared_out_.size() > together_out_bytes) answer_together();
     }
@@ -596,7 +615,7 @@ void Worker::drain_connection(Connection& connection) {
   }
   if (connection.fd < 0) return;
   connection.closing = true;
-  if (!connection.output_waits()) close(connection);
+  if (!connection.output_waits() && connection.held == 0) close(connection);
 }
 
 }  // namespace zaris::node

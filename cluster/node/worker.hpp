@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "cluster/node/batch_io.hpp"
@@ -39,6 +40,8 @@ struct Connection {
   std::string put_off;                       // answers that may wait for company
   std::uint32_t put_off_answers = 0;
   MonoMicros put_off_until = 0;
+  std::uint64_t number = 0;                  // never used twice by its worker
+  std::uint64_t held = 0;                    // answers that wait for replicas
   MonoMicros deadline = 0;                   // of the handshake and Hello, then of a stalled write; 0: none
   bool touched = false;                      // had bytes since the last look at idle buffers
   std::size_t index = 0;                     // in the worker's list
@@ -56,6 +59,10 @@ class Worker {
   // Only before start(), for one worker: accepts on this socket and hands connections to `peers` in turn.
   void listen(int fd, Protocol protocol, std::vector<Worker*> peers);
   void begin_drain();
+  // Replicas hold more than before: wakes this thread if anything waits for that.
+  void notify_held() {
+    if (executor_.waits().load()) wake();
+  }
   void request_stop();
   void join();
   [[nodiscard]] std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
@@ -99,6 +106,8 @@ class Worker {
   // Takes shared_out_ from `at` on, if those answers may wait. False: they leave now.
   [[nodiscard]] bool put_off(Connection& connection, const ClientSession::Step& step, std::size_t at);
   void send_put_off();                         // what has waited long enough
+  // Answers that waited for replicas and leave now.
+  void release_held();
   bool send_put_off(Connection& connection);   // at once. False: the connection is gone
   bool send_out(Connection& connection);
   bool continue_processing(Connection& connection);
@@ -125,6 +134,9 @@ class Worker {
   std::vector<Listening> listening_;
   std::vector<Worker*> peers_;
   std::size_t next_peer_ = 0;
+  std::uint64_t last_number_ = 0;
+  std::unordered_map<std::uint64_t, Connection*> by_number_;   // only where answers may wait for replicas
+  std::vector<HeldAnswers::Ready> ready_;
   bool accepting_paused_ = false;
   MonoMicros resume_at_ = 0;
   bool round_open_ = false;

@@ -10,6 +10,7 @@ namespace zaris::node {
 namespace {
 
 constexpr int round_ms = 1000;         // a loop moves at least this often
+constexpr int held_round_ms = 20;      // while an answer waits for replicas: its time may be over
 constexpr int starved_round_ms = 20;   // while a frame waits for room
 constexpr MonoMicros put_off_us = 500;
 constexpr std::uint32_t put_off_answers_max = 8;
@@ -26,7 +27,7 @@ int Worker::wait_for(std::span<epoll_event> events) {
     if (n < 0 && (errno == ENOSYS || errno == EPERM)) return ::epoll_wait(epoll_, events.data(), size, left > 0 ? 1 : 0);
     return n;
   }
-  const int ms = accepting_paused_ ? accept_pause_ms : !starved_.empty() ? starved_round_ms : round_ms;
+  const int ms = accepting_paused_ ? accept_pause_ms : !starved_.empty() ? starved_round_ms : executor_.holds_answers() ? held_round_ms : round_ms;
   return ::epoll_wait(epoll_, events.data(), size, ms);
 }
 
@@ -55,6 +56,35 @@ void Worker::send_put_off() {
   if (put_off_.empty()) return;
   const MonoMicros now = mono_now();
   while (!put_off_.empty() && put_off_.front()->put_off_until <= now) (void)send_put_off(*put_off_.front());
+}
+
+void Worker::release_held() {
+  ready_.clear();
+  executor_.collect_held(ready_);
+  std::size_t i = 0;
+  while (i < ready_.size()) {
+    // The answers of one connection that come together leave together.
+    const std::uint64_t number = ready_[i].connection;
+    const auto found = by_number_.find(number);
+    std::string bytes = std::move(ready_[i].bytes);
+    for (++i; i < ready_.size() && ready_[i].connection == number; ++i) bytes += ready_[i].bytes;
+    if (found == by_number_.end()) continue;  // its client has gone
+    Connection& connection = *found->second;
+    connection.held = executor_.held_by(number);
+    if (connection.output_waits()) {
+      connection.out += bytes;
+      counts_.buffered_bytes.add(bytes.size());
+      continue;
+    }
+    if (!send_put_off(connection)) continue;
+    if (connection.output_waits()) {
+      connection.out += bytes;
+      counts_.buffered_bytes.add(bytes.size());
+      continue;
+    }
+    shared_out_ = std::move(bytes);
+    (void)answer(connection);
+  }
 }
 
 bool Worker::send_put_off(Connection& connection) {

@@ -56,7 +56,7 @@ struct World::SimNode {
   std::unique_ptr<SimOutside> outside;
   std::unique_ptr<etcd::MemoryEtcd::Client> client;
   std::deque<std::function<void()>> posted;
-  std::unique_ptr<region::PostedEtcd> etcd;
+  std::unique_ptr<PostedEtcd> etcd;
   std::unique_ptr<store::Store> store;
   std::unique_ptr<store::Committer> committer;
   std::unique_ptr<store::DirtyMap> dirty;
@@ -143,7 +143,7 @@ void World::start(std::size_t place) {
   node.outside = std::make_unique<SimOutside>(*this, place);
   node.client = etcd_.client([&node, this] { return node.clock(now_); });
   node.client->set_faults({.unreachable = node.etcd_cut || node.isolated});
-  node.etcd = std::make_unique<region::PostedEtcd>(*node.client, [&node](std::function<void()> task) { node.posted.push_back(std::move(task)); });
+  node.etcd = std::make_unique<PostedEtcd>(*node.client, [&node](std::function<void()> task) { node.posted.push_back(std::move(task)); });
   store::StoreOptions store;
   store.cluster = ClusterId{1};
   store.segments = options_.segments;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cluster/etcd/memory_etcd.hpp"
-#include "cluster/region/posted_etcd.hpp"
+#include "tests/simulation/region/posted_etcd.hpp"
 #include "cluster/region/region_core.hpp"
 #include "cluster/store/store.hpp"
 

@@ -1,6 +1,6 @@
-#include "cluster/region/posted_etcd.hpp"
+#include "tests/simulation/region/posted_etcd.hpp"
 
-namespace zaris::region {
+namespace zaris::region_simulation {
 
 using namespace etcd;
 
@@ -41,4 +41,4 @@ std::unique_ptr<Watch> PostedEtcd::watch(WatchRequest request, WatchHandlers han
   return out;
 }
 
-}  // namespace zaris::region
+}  // namespace zaris::region_simulation

@@ -7,7 +7,7 @@
 
 #include "cluster/etcd/etcd.hpp"
 
-namespace zaris::region {
+namespace zaris::region_simulation {
 
 class PostedEtcd final : public etcd::Etcd {
  public:
@@ -37,4 +37,4 @@ class PostedEtcd final : public etcd::Etcd {
   std::shared_ptr<int> life_ = std::make_shared<int>(0);
 };
 
-}  // namespace zaris::region
+}  // namespace zaris::region_simulation

@@ -1,0 +1,585 @@
+#include "cluster/node/region_member.hpp"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <fstream>
+#include <future>
+#include <thread>
+
+#include "cluster/config/load.hpp"
+#include "cluster/etcd/http_etcd.hpp"
+#include "cluster/logging/event_log.hpp"
+#include "cluster/peer/event_loop.hpp"
+#include "cluster/peer/peer_net.hpp"
+#include "cluster/region/etcd_coordinator.hpp"
+#include "cluster/region/region_core.hpp"
+
+namespace zaris::node {
+namespace {
+
+using logging::Level;
+using namespace std::chrono_literals;
+
+constexpr MonoMicros tick_us = 50'000;
+constexpr MonoMicros status_us = 200'000;
+constexpr std::size_t unsent_max = 2u << 20;        // to one peer, before its sessions are asked for more
+constexpr auto etcd_patience = 60s;
+
+std::uint64_t random_id() {
+  std::uint64_t bits = 0;
+  while (bits == 0) RAND_bytes(reinterpret_cast<unsigned char*>(&bits), sizeof bits);
+  return bits;
+}
+
+ownership::AckPolicy policy_of(config::AckPolicy policy) {
+  switch (policy) {
+    case config::AckPolicy::async: return ownership::AckPolicy::async;
+    case config::AckPolicy::replica: return ownership::AckPolicy::replica;
+    case config::AckPolicy::majority: return ownership::AckPolicy::majority;
+    case config::AckPolicy::all: break;
+  }
+  return ownership::AckPolicy::all;
+}
+
+Result<ownership::Roster> roster_of(const config::NodeConfig& config) {
+  std::vector<ownership::Node> nodes;
+  for (const config::RosterRow& row : config.roster) {
+    ownership::Node node;
+    node.name = row.name;
+    node.host = row.host;
+    node.cluster_address = fmt::format("{}:{}", row.host, row.cluster_port);
+    if (row.client_port != 0) node.client_address = fmt::format("{}:{}", row.host, row.client_port);
+    if (row.client_tls_port != 0) node.client_tls_address = fmt::format("{}:{}", row.host, row.client_tls_port);
+    nodes.push_back(std::move(node));
+  }
+  return ownership::Roster::make(std::move(nodes));
+}
+
+Result<std::string> first_line(const std::string& file) {
+  std::ifstream in(file);
+  std::string line;
+  if (!std::getline(in, line)) return failure("etcd_password_unreadable", "etcd.password_file " + file + " cannot be read, or is empty");
+  return line;
+}
+
+region::RegionOptions options_of(const config::NodeConfig& config, const region::SettingsRow& settings, ownership::Roster roster, const std::string& prefix, const std::string& version,
+                                 ownership::Incarnation incarnation) {
+  region::RegionOptions o;
+  o.leader.self = config.node.name;
+  o.leader.incarnation = incarnation;
+  o.leader.roster = std::move(roster);
+  o.leader.settings = settings;
+  const auto us = [](std::uint64_t v) { return static_cast<MonoMicros>(v); };
+  o.leader.membership.suspect_us = us(config.failover.suspect_us);
+  o.leader.membership.confirm_us = us(config.failover.confirm_us);
+  o.leader.membership.grace_us = us(config.failover.grace_us);
+  o.leader.formation = {us(config.formation.stable_us), us(config.formation.timeout_us)};
+  o.leader.failover.lease_us = us(config.failover.lease_us);
+  o.leader.failover.grant_us = us(config.failover.grant_us);
+  o.leader.failover.cooldown_us = us(config.failover.cooldown_us);
+  o.leader.ack_max = policy_of(config.replication.ack_max);
+  o.leader.mode = config.failover.mode == config::FailoverMode::available ? ownership::FailoverMode::available : ownership::FailoverMode::consistent;
+  o.leader.evict_rf1 = config.failover.evict_rf1 == config::EvictRf1::never ? ownership::EvictRf1::never : ownership::EvictRf1::after;
+  o.leader.probe_us = us(config.failover.heartbeat_us) + 200'000;
+  o.keys.prefix = prefix;
+  o.version = version;
+  o.lease = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::microseconds(config.failover.lease_us));
+  o.heartbeat_us = us(config.failover.heartbeat_us);
+  o.suspect_us = us(config.failover.suspect_us);
+  o.authority.grant_us = us(config.failover.grant_us);
+  o.authority.evict_rf1 = o.leader.evict_rf1;
+  return o;
+}
+
+class Member final : public RegionMember, public region::Outside, public peer::PeerEvents {
+ public:
+  Member(const config::NodeConfig& config, std::string version) : config_(config), version_(std::move(version)) {
+    prefix_ = fmt::format("{}{}{}/", config.etcd.prefix, config.etcd.prefix.ends_with("/") ? "" : "/", config.store);
+  }
+  ~Member() override { stop(); }
+
+  Result<void> open() {
+    auto roster = roster_of(config_);
+    if (!roster) return tl::unexpected(roster.error());
+    roster_ = std::move(*roster);
+    etcd::HttpEtcdOptions http;
+    http.endpoints = config_.etcd.endpoints;
+    if (std::ranges::any_of(http.endpoints, [](const std::string& e) { return e.starts_with("https://"); })) {
+      auto context = tls::Context::client({config_.etcd.ca, config_.etcd.cert, config_.etcd.key});
+      if (!context) return tl::unexpected(context.error());
+      http.tls = *context;
+    }
+    http.user = config_.etcd.user;
+    if (!config_.etcd.password_file.empty()) {
+      auto line = first_line(config_.etcd.password_file);
+      if (!line) return tl::unexpected(line.error());
+      http.password = *line;
+    }
+    http.deliver = [this](std::function<void()> call) { loop_.post(std::move(call)); };
+    auto etcd = etcd::open_http_etcd(std::move(http));
+    if (!etcd) return tl::unexpected(etcd.error());
+    etcd_ = std::move(*etcd);
+
+    const auto& listener = config_.listeners.cluster;
+    if (!listener.insecure || listener.tls.set()) {
+      auto server = tls::Context::server({listener.tls.cert, listener.tls.key, listener.tls.ca, tls::ClientAuth::required, tls::MinVersion::tls13});
+      if (!server) return tl::unexpected(server.error());
+      auto client = tls::Context::client({listener.tls.ca, listener.tls.cert, listener.tls.key, tls::MinVersion::tls13});
+      if (!client) return tl::unexpected(client.error());
+      server_ = *server;
+      client_ = *client;
+    }
+    peer::PeerNetOptions net;
+    const auto at = config::parse_address(listener.address);
+    if (!at) return failure("listen_failed", "listeners.cluster.address: " + listener.address + " is not an address");
+    net.host = at->host;
+    net.port = at->port;
+    net.server = server_;
+    net.client = client_;
+    net.self = {ClusterId{}, config_.store, config_.node.name, incarnation_.value(), config_.segments, "zarisd " + version_};
+    for (const config::RosterRow& row : config_.roster) net.roster.push_back({row.name, row.host, static_cast<std::uint16_t>(row.cluster_port)});
+    net.frame_max = protocol::frame_bytes_max(config_.limits.key, config_.limits.value) + (8u << 20);
+    net.silence_us = std::max<MonoMicros>(static_cast<MonoMicros>(config_.failover.confirm_us) / 2, 1'000'000);
+    auto opened = peer::PeerNet::open(loop_, std::move(net), *this);
+    if (!opened) return tl::unexpected(opened.error());
+    net_ = std::move(*opened);
+    thread_ = std::thread([this] { loop_.run(); });
+    return agree();
+  }
+
+  coordinator::Coordinator& coordinator() override { return *coordinator_; }
+
+  void start(store::Store& store, RegionShared& shared, Hooks hooks) override {
+    on_loop([&] {
+      store_ = &store;
+      shared_ = &shared;
+      hooks_ = std::move(hooks);
+      core_ = std::make_unique<region::RegionCore>(*etcd_, store, shared.serving, options_of(config_, settings_, roster_, prefix_, version_, incarnation_), *this);
+      core_->on_change([this] { changed_ = true; });
+      dirty_ = store.dirty_map([this] { loop_.post([] {}); });
+      loop_.after_each_round([this] { after_round(); });
+      net_->start(settings_.cluster);
+      core_->start();
+      tick();
+    });
+  }
+
+  bool drain(MonoMicros within_us, const std::function<bool()>& hurry) override {
+    if (!core_) return true;
+    on_loop([&] { core_->begin_drain(); });
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(within_us);
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock lock(mutex);
+    bool left = false;
+    while (!(left = on_loop([&] { return core_->drained(); })) && std::chrono::steady_clock::now() < deadline && !hurry()) never.wait_for(lock, 20ms);
+    logging::write(left ? Level::info : Level::warning, "drained", left ? "nothing is owned by this node any more" : "this node leaves although it owns something: its partitions wait for a failover");
+    return left;
+  }
+
+  void stop() override {
+    if (!thread_.joinable()) return;
+    if (core_) {
+      auto given_back = std::make_shared<std::promise<void>>();
+      auto done = given_back->get_future();
+      on_loop([&] {
+        for (std::uint32_t i = 0; i < config_.segments; ++i) shared_->serving.set(SegmentId{static_cast<std::uint16_t>(i)}, 0);
+        core_->leave([given_back] { given_back->set_value(); });
+      });
+      (void)done.wait_for(2s);
+    }
+    on_loop([&] {
+      loop_.after_each_round({});
+      if (ticker_ != 0) loop_.cancel(ticker_);
+      dirty_.reset();
+      core_.reset();
+      net_.reset();
+    });
+    loop_.stop();
+    thread_.join();
+    etcd_.reset();
+  }
+
+  RegionStatus status() const override {
+    const std::lock_guard lock(status_mutex_);
+    return status_;
+  }
+  std::uint64_t rounds() const override { return loop_.rounds(); }
+  std::uint16_t port() const override { return net_ ? net_->port() : 0; }
+  std::vector<std::shared_ptr<tls::Context>> certificates() const override {
+    std::vector<std::shared_ptr<tls::Context>> out;
+    if (server_) out.push_back(server_);
+    if (client_) out.push_back(client_);
+    return out;
+  }
+
+  // ---- region::Outside
+  MonoMicros now() override { return peer::EventLoop::now(); }
+  WallMicros wall_now() override {
+    return static_cast<WallMicros>(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  }
+  std::uint64_t random() override { return random_id(); }
+  bool send(const std::string& node, std::string_view frames) override {
+    if (node == config_.node.name) {
+      to_self_.emplace_back(frames);
+      loop_.post([this] { take_own(); });
+      return true;
+    }
+    return net_->send(node, frames);
+  }
+  bool connected(const std::string& node) const override { return node == config_.node.name || net_->up(node); }
+  void say(region::Weight weight, std::string_view event, const std::string& text) override {
+    static constexpr Level levels[] = {Level::debug, Level::info, Level::warning, Level::error};
+    logging::write(levels[static_cast<int>(weight)], event, text);
+  }
+
+  // ---- peer::PeerEvents
+  void peer_up(const std::string& name, const protocol::PeerHello& hello) override {
+    if (core_) core_->peer_up(name, hello);
+  }
+  void peer_down(const std::string& name, const std::string& reason) override {
+    if (core_) core_->peer_down(name, reason);
+  }
+  void peer_frame(const std::string& name, const protocol::Frame& frame) override {
+    if (!core_) return;
+    if (const std::string broken = core_->on_frame(name, frame); !broken.empty()) {
+      logging::write(Level::warning, "peer_session_ended", name + ": " + broken, {{"peer", name}});
+      net_->drop(name, broken);
+    }
+  }
+  void peer_drained(const std::string&) override {}  // every round asks the sessions for more
+
+ private:
+  template <class F>
+  auto on_loop(F f) -> decltype(f()) {
+    std::promise<decltype(f())> promise;
+    auto future = promise.get_future();
+    loop_.post([&] {
+      if constexpr (std::is_void_v<decltype(f())>) {
+        f();
+        promise.set_value();
+      } else {
+        promise.set_value(f());
+      }
+    });
+    return future.get();
+  }
+
+  // Who the region is: what the first of its nodes has written.
+  Result<void> agree() {
+    const region::KeyNames keys{prefix_};
+    region::SettingsRow ours;
+    ours.cluster = ClusterId{random_id()};
+    ours.region = config_.region;
+    ours.store = config_.store;
+    ours.segments = config_.segments;
+    ours.partitions = config_.partitions;
+    ours.replication_factor = config_.replication.factor;
+    ours.created_us = wall_now();
+    const auto deadline = std::chrono::steady_clock::now() + etcd_patience;
+    Error last;
+    while (std::chrono::steady_clock::now() < deadline) {
+      etcd::TxnRequest request;
+      request.guards = {etcd::Compare::absent(keys.settings())};
+      request.then = {etcd::Put{keys.settings(), encode(ours), {}}};
+      etcd::RangeRequest read;
+      read.keys = etcd::Keys::one(keys.settings());
+      read.limit = 1;
+      request.otherwise = {read};
+      auto promise = std::make_shared<std::promise<etcd::TxnAnswer>>();
+      auto future = promise->get_future();
+      etcd_->txn(std::move(request), 2000ms, [promise](etcd::TxnAnswer answer) { promise->set_value(std::move(answer)); });
+      const etcd::TxnAnswer answer = future.get();
+      if (answer.ok()) {
+        settings_ = ours;
+        logging::write(Level::info, "region_created", fmt::format("region {} begins in etcd as cluster {}", ours.region, hex16(ours.cluster.value())));
+        break;
+      }
+      if (answer.outcome == etcd::Outcome::compare_failed && !answer.answers.empty() && !answer.answers.front().rows.empty()) {
+        auto row = region::decode_settings(answer.answers.front().rows.front().value);
+        if (!row) return tl::unexpected(row.error());
+        settings_ = *row;
+        break;
+      }
+      if (answer.outcome == etcd::Outcome::unauthorized || answer.outcome == etcd::Outcome::refused) return tl::unexpected(answer.error);
+      if (answer.error.what != last.what) logging::write(Level::warning, "etcd_not_reached", answer.error.text());
+      last = answer.error;
+      std::mutex mutex;
+      std::condition_variable never;
+      std::unique_lock lock(mutex);
+      never.wait_for(lock, 500ms);
+    }
+    if (settings_.cluster == ClusterId{}) {
+      last.hint = "a node that has not joined its region cannot begin without etcd; check etcd.endpoints";
+      return tl::unexpected(last);
+    }
+    const auto differs = [&](const char* key, const auto& there, const auto& here) {
+      return failure("settings_changed", fmt::format("{} is {} in the region's settings in etcd and {} in this node's configuration", key, there, here),
+                     "they are fixed for the life of a region: configure what it has, or give another etcd.prefix");
+    };
+    if (settings_.region != config_.region) return differs("region", settings_.region, config_.region);
+    if (settings_.segments != config_.segments) return differs("segments", settings_.segments, config_.segments);
+    if (settings_.replication_factor != config_.replication.factor) return differs("replication.factor", settings_.replication_factor, config_.replication.factor);
+    coordinator_ = std::make_unique<region::EtcdCoordinator>(*etcd_, keys, settings_);
+    return {};
+  }
+
+  void tick() {
+    core_->tick();
+    const MonoMicros now_us = now();
+    if (now_us >= status_at_) {
+      status_at_ = now_us + status_us;
+      take_status();
+    }
+    ticker_ = loop_.at(now_us + tick_us, [this] { tick(); });
+  }
+
+  void take_own() {
+    auto own = std::exchange(to_self_, {});
+    const protocol::FrameParser parser(64u << 20);
+    for (const std::string& bytes : own) {
+      std::string_view rest = bytes;
+      protocol::Frame frame;
+      while (core_) {
+        const auto step = parser.parse(rest, frame);
+        if (step.step != protocol::FrameStep::frame) break;
+        rest.remove_prefix(step.consumed);
+        (void)core_->on_frame(config_.node.name, frame);
+      }
+    }
+  }
+
+  // The end of every round: what has moved is told to the sessions, their frames to the sockets, what is held to who waits for it.
+  void after_round() {
+    if (!core_) return;
+    if (changed_) {
+      changed_ = false;
+      publish();
+    }
+    dirty_->awake();
+    do {
+      segments_.clear();
+      dirty_->drain(segments_);
+      core_->on_dirty(segments_);
+      pump();
+      tell_held();
+      net_->flush();
+    } while (!dirty_->prepare_sleep());
+  }
+
+  void pump() {
+    bool more = false;
+    for (const config::RosterRow& row : config_.roster) {
+      if (row.name == config_.node.name || !net_->up(row.name)) continue;
+      while (net_->unsent_bytes(row.name) < unsent_max) {
+        out_.clear();
+        const bool said = core_->next(row.name, out_);
+        if (!out_.empty()) (void)net_->send(row.name, out_);
+        if (!said) break;
+        more = true;
+      }
+    }
+    if (more) loop_.post([] {});  // one more round: sockets may take more by then
+  }
+
+  void tell_held() {
+    bool any = false;
+    for (const SegmentId segment : core_->replicator().take_moved()) {
+      tell(segment);
+      any = true;
+    }
+    if (any && hooks_.held) hooks_.held();
+  }
+  void tell(SegmentId segment) {
+    const store::SegmentState state = store_->state(segment);
+    region::HeldRow row;
+    if (state.role == store::SegmentRole::owner) {
+      row.term = state.head.generation;
+      row.held = core_->replicator().held().held(segment, state.head);
+    }
+    shared_->held.set(segment, row);
+  }
+
+  void publish() {
+    // Terms begin and end, and sets change, without a replica saying anything.
+    for (std::uint32_t i = 0; i < config_.segments; ++i) tell(SegmentId{static_cast<std::uint16_t>(i)});
+    if (hooks_.held) hooks_.held();
+    const auto& mirror = core_->mirror();
+    const std::uint64_t version = mirror.ownership() ? mirror.ownership()->value.version : 0;
+    if (auto map = core_->routing(); map && version != published_) {
+      published_ = version;
+      shared_->publish(std::make_shared<const protocol::MapAnswer>(std::move(*map)));
+    }
+    if (mirror.links()) coordinator_->saw_register(mirror.links()->value, mirror.links()->changed);
+    if (mirror.generation()) coordinator_->saw_generation(mirror.generation()->value);
+    follow_register();
+    if (!open_) {
+      const auto verdict = core_->traffic();
+      if (verdict.open) {
+        open_ = true;
+        if (verdict.warning) logging::write(Level::warning, "traffic_gate", verdict.reason);
+        if (hooks_.may_open) hooks_.may_open();
+      }
+    }
+    std::vector<ownership::PartitionId> nobodys;
+    if (mirror.ownership()) {
+      for (const auto& row : mirror.ownership()->value.partitions) {
+        const auto member = row.owner ? mirror.members().find(*row.owner) : mirror.members().end();
+        const bool lives = member != mirror.members().end() && member->second.value.incarnation == row.incarnation;
+        if (!lives && (row.state == ownership::PartitionState::unavailable || row.state == ownership::PartitionState::recovering)) nobodys.push_back(row.id);
+      }
+    }
+    coordinator_->unavailable(std::move(nobodys));
+  }
+
+  // Links that any node has registered are standbys on all of them.
+  void follow_register() {
+    const auto links = coordinator_->links();
+    if (links->version == register_version_) return;
+    register_version_ = links->version;
+    for (const store::LinkRegistration& held : store_->links()) {
+      const coordinator::LinkEntry* entry = links->find(held.link);
+      if (entry == nullptr || entry->source_cluster != held.source_cluster || entry->scope.id() != held.scope.id()) store_->close_link(held.link);
+    }
+    for (const coordinator::LinkEntry& entry : links->links) {
+      std::string reason;
+      const Status status = store_->open_link({entry.link, entry.source_cluster, entry.scope, entry.site_epoch, entry.follower_term}, reason);
+      if (status != Status::ok) logging::write(Level::error, "link_not_restored", reason, {{"link", printable(entry.link)}});
+    }
+  }
+
+  void take_status();
+
+  const config::NodeConfig& config_;
+  const std::string version_;
+  std::string prefix_;
+  const ownership::Incarnation incarnation_{random_id()};
+  ownership::Roster roster_;
+  region::SettingsRow settings_;
+  peer::EventLoop loop_;
+  std::unique_ptr<etcd::Etcd> etcd_;
+  std::shared_ptr<tls::Context> server_, client_;
+  std::unique_ptr<region::EtcdCoordinator> coordinator_;
+  std::unique_ptr<peer::PeerNet> net_;
+  std::thread thread_;
+  // ---- the region's thread
+  store::Store* store_ = nullptr;
+  RegionShared* shared_ = nullptr;
+  Hooks hooks_;
+  std::unique_ptr<region::RegionCore> core_;
+  std::unique_ptr<store::DirtyMap> dirty_;
+  std::vector<SegmentId> segments_;
+  std::vector<std::string> to_self_;
+  std::string out_;
+  std::uint64_t ticker_ = 0, published_ = 0, register_version_ = 0;
+  MonoMicros status_at_ = 0;
+  bool changed_ = false, open_ = false;
+  mutable std::mutex status_mutex_;
+  RegionStatus status_;
+};
+
+void Member::take_status() {
+  RegionStatus s;
+  const auto& mirror = core_->mirror();
+  s.self = config_.node.name;
+  if (mirror.leader()) {
+    s.leader = mirror.leader()->value.name;
+    s.leader_term = static_cast<std::uint64_t>(mirror.leader()->created.value());
+  }
+  if (mirror.map()) s.map_version = mirror.map()->value.version;
+  if (mirror.ownership()) s.ownership_version = mirror.ownership()->value.version;
+  s.converged = mirror.map() && mirror.ownership() && mirror.ownership()->value.map_version == mirror.map()->value.version && !core_->views().differs();
+  s.registered = core_->registration().registered();
+  s.name_taken = core_->registration().name_taken();
+  s.etcd_trouble = !mirror.trouble().empty() ? mirror.trouble() : core_->registration().trouble();
+  s.etcd_silence_seconds = mirror.answered_at() == 0 ? 0 : static_cast<double>(now() - mirror.answered_at()) / 1e6;
+  s.waiting_for = core_->leader().waiting_for();
+  const auto states = core_->leader().members();
+  for (const ownership::Node& node : roster_.nodes()) {
+    RegionStatus::Member m;
+    m.name = node.name;
+    const auto row = mirror.members().find(node.name);
+    m.registered = row != mirror.members().end();
+    if (m.registered) m.version = row->second.value.version;
+    m.connected = connected(node.name);
+    m.leader = node.name == s.leader;
+    m.draining = mirror.drains().contains(node.name);
+    for (const auto& [name, state] : states) {
+      if (name == node.name) m.state = ownership::name(state);
+    }
+    s.members.push_back(std::move(m));
+  }
+  const auto roles = core_->roles().states();
+  if (mirror.map()) {
+    for (const ownership::Partition& partition : mirror.map()->value.partitions) {
+      RegionStatus::Partition p;
+      p.id = to_string(partition.id);
+      p.first = partition.first.value();
+      p.segments = partition.segments;
+      p.primary = partition.primary;
+      p.replicas = partition.replicas;
+      if (const auto* row = mirror.ownership() ? mirror.ownership()->value.find(partition.id) : nullptr) {
+        p.owner = row->owner.value_or("");
+        p.state = ownership::name(row->state);
+        p.reason = row->reason;
+        p.generation = row->generation;
+      }
+      if (const auto set = mirror.synchronised().find(partition.id); set != mirror.synchronised().end()) {
+        for (const ownership::Member& member : set->second.value.members) p.synchronised.push_back(member.name);
+      }
+      for (const region::RoleState& role : roles) {
+        if (role.id != partition.id) continue;
+        p.role = region::name(role.phase);
+        p.role_reason = role.reason;
+        p.serves_by = ownership::name(role.serves_by);
+        if (role.phase != region::RolePhase::serving) continue;
+        for (const std::string& peer : partition.members()) {
+          if (peer == s.self || !connected(peer)) continue;
+          for (std::uint32_t i = 0; i < partition.segments; ++i) {
+            const SegmentId segment{static_cast<std::uint16_t>(partition.first.value() + i)};
+            const auto progress = core_->replicator().progress(peer, segment);
+            const std::uint64_t head = store_->state(segment).head.revision.value(), at = progress.received ? progress.received->revision.value() : 0;
+            p.replica_lag_revisions = std::max(p.replica_lag_revisions, head > at ? head - at : 0);
+          }
+        }
+      }
+      s.partitions.push_back(std::move(p));
+    }
+  }
+  const auto& leader = core_->leader().counters();
+  s.promotions = leader.promotions;
+  s.hand_overs = leader.hand_overs;
+  s.elections = leader.elections_won;
+  const auto& counters = core_->roles().counters();
+  s.fenced = counters.fenced;
+  s.terms = counters.terms_begun;
+  s.set_changes = counters.set_changes;
+  s.grants_given = counters.grants_given;
+  s.grants_refused = counters.grants_refused;
+  s.view_differences = core_->views().differences();
+  s.view_cures = core_->views().cures();
+  s.lists = mirror.counters().lists;
+  s.watch_ends = mirror.counters().watch_ends;
+  s.sessions_ended = core_->replicator().counters().sessions_ended;
+  s.lease_losses = core_->registration().losses();
+  const auto net = net_->counters();
+  s.peers_lost = net.lost;
+  s.peer_sent_bytes = net.sent_bytes;
+  s.peer_received_bytes = net.received_bytes;
+  const std::lock_guard lock(status_mutex_);
+  status_ = std::move(s);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RegionMember>> RegionMember::open(const config::NodeConfig& config, const std::string& version) {
+  auto member = std::make_unique<Member>(config, version);
+  if (auto opened = member->open(); !opened) return tl::unexpected(opened.error());
+  return member;
+}
+
+}  // namespace zaris::node

@@ -1,0 +1,76 @@
+// What makes a node one of several: the thread that runs the region's core, with its access to etcd and its connections to the other
+// nodes. Between open() and start() the store is made, since it needs the cluster id that etcd holds. Design page cluster.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/base/result.hpp"
+#include "cluster/config/node_config.hpp"
+#include "cluster/coordinator/coordinator.hpp"
+#include "cluster/node/node_state.hpp"
+#include "cluster/tls/context.hpp"
+
+namespace zaris::node {
+
+// What status and metrics show; a copy of a moment not long ago.
+struct RegionStatus {
+  struct Member {
+    std::string name;
+    bool registered = false, connected = false, leader = false, draining = false;
+    std::string state;                       // as the leader sees it; empty where this node does not lead
+    std::string version;
+  };
+  struct Partition {
+    std::string id;
+    std::uint32_t first = 0, segments = 0;
+    std::string primary, owner, state, reason;
+    std::vector<std::string> replicas, synchronised;
+    Generation generation;
+    // ---- this node's part
+    std::string role, role_reason, serves_by;
+    std::uint64_t replica_lag_revisions = 0; // where it owns: of the furthest replica that is connected
+  };
+  std::string self;
+  std::string leader;
+  std::uint64_t leader_term = 0;
+  std::uint64_t map_version = 0, ownership_version = 0;
+  bool converged = false;                    // map and ownership are of one version, and no peer differs
+  bool registered = false, name_taken = false;
+  std::string etcd_trouble;                  // empty: it answers
+  double etcd_silence_seconds = 0;           // since its last answer to a linearizable read
+  std::string waiting_for;                   // what the leader waits for, where this node leads
+  std::vector<Member> members;
+  std::vector<Partition> partitions;
+  std::uint64_t promotions = 0, hand_overs = 0, elections = 0, fenced = 0, terms = 0, set_changes = 0, view_differences = 0, view_cures = 0;
+  std::uint64_t lists = 0, watch_ends = 0, sessions_ended = 0, lease_losses = 0, peers_lost = 0, peer_sent_bytes = 0, peer_received_bytes = 0;
+  std::uint64_t grants_given = 0, grants_refused = 0;
+};
+
+class RegionMember {
+ public:
+  // Reaches etcd (waits up to a minute), agrees on who the region is, binds the cluster listener. Errors: `settings_changed`,
+  // `etcd_…`, `listen_failed`, the TLS contexts'.
+  [[nodiscard]] static Result<std::unique_ptr<RegionMember>> open(const config::NodeConfig& config, const std::string& version);
+  virtual ~RegionMember() = default;         // ends the thread
+
+  [[nodiscard]] virtual coordinator::Coordinator& coordinator() = 0;
+  struct Hooks {
+    std::function<void()> may_open;          // the client listener may open; once, on the region's thread
+    std::function<void()> held;              // more is held than before
+  };
+  // The store and `shared` outlive it.
+  virtual void start(store::Store& store, RegionShared& shared, Hooks hooks) = 0;
+  // Hands over what this node owns; returns when nothing is left, at the deadline, or when hurry() says so. True: nothing is left.
+  virtual bool drain(MonoMicros within_us, const std::function<bool()>& hurry) = 0;
+  // Gives the lease back and ends the connections.
+  virtual void stop() = 0;
+
+  [[nodiscard]] virtual RegionStatus status() const = 0;   // any thread
+  [[nodiscard]] virtual std::uint64_t rounds() const = 0;
+  [[nodiscard]] virtual std::uint16_t port() const = 0;
+  [[nodiscard]] virtual std::vector<std::shared_ptr<tls::Context>> certificates() const = 0;
+};
+
+}  // namespace zaris::node

@@ -1,0 +1,36 @@
+// What the synchronised replicas hold of each segment, for the threads whose requests wait for it. Written by the region's thread. A term
+// of 0: the segment is not owned here, and nothing that waits for it will be held.
+#pragma once
+#include <array>
+#include <mutex>
+#include <vector>
+
+#include "cluster/record/position.hpp"
+#include "cluster/replication/held_positions.hpp"
+
+namespace zaris::region {
+
+struct HeldRow {
+  Generation term;
+  replication::Held held;
+};
+
+class HeldTable {
+ public:
+  explicit HeldTable(std::uint32_t segments) : rows_(segments) {}
+  void set(SegmentId segment, const HeldRow& row) {
+    const std::lock_guard lock(lock_of(segment));
+    rows_[segment.value()] = row;
+  }
+  [[nodiscard]] HeldRow get(SegmentId segment) const {
+    const std::lock_guard lock(lock_of(segment));
+    return rows_[segment.value()];
+  }
+
+ private:
+  [[nodiscard]] std::mutex& lock_of(SegmentId segment) const { return locks_[segment.value() % locks_.size()]; }
+  mutable std::array<std::mutex, 64> locks_;
+  std::vector<HeldRow> rows_;
+};
+
+}  // namespace zaris::region
