@@ -1,3 +1,4 @@
+#include "cluster/node/region_json.hpp"
 #include "cluster/node/region_member.hpp"
 #include "cluster/node/node.hpp"
 
@@ -256,7 +257,11 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     const std::lock_guard lock(raw->hash_mutex);
     return raw->config_hash;
   });
-  impl->admin.status([raw] { return status_json(*raw->shared).dump() + "\n"; });
+  impl->admin.status([raw] {
+    nlohmann::json status = status_json(*raw->shared);
+    if (raw->region) status["region_map"] = region_json(raw->region->status());
+    return status.dump() + "\n";
+  });
   impl->admin.ready_check("serving", [raw]() -> std::string {
     switch (raw->shared->state.load()) {
       case NodeState::starting: return raw->region ? "waiting for the region's map: " + waiting_for(raw->region->status()) : "starting";
