@@ -44,7 +44,7 @@ void Leader::tick() {
   waiting_for_.clear();
   if (!mirror_.map()) return form(now);
   if (!mirror_.ownership()) return;
-  look_at_drains(now);
+  look_at_hand_overs(now);
   for (const Partition& partition : mirror_.map()->value.partitions) {
     if (writing_) return;
     if (const PartitionOwner* owner = mirror_.ownership()->value.find(partition.id)) look_at_partition(partition, *owner, now);
@@ -78,6 +78,7 @@ void Leader::begin_term() {
   probing_.clear();
   failovers_.clear();
   hand_overs_.clear();
+  no_give_back_before_.clear();
   healing_.clear();
   ++counters_.elections_won;
   outside_.say(Weight::info, "leading", fmt::format("this node leads the region (leader term {})", term_.value()));

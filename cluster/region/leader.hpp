@@ -74,6 +74,7 @@ class Leader {
     std::string from, to;
     MonoMicros began = 0;
     bool done = false;
+    bool gives_back = false;                 // to the placement primary, which is back
   };
   struct Reported {
     Generation generation;
@@ -88,7 +89,8 @@ class Leader {
   void form(MonoMicros now);
   void look_at_partition(const ownership::Partition& partition, const ownership::PartitionOwner& row, MonoMicros now);
   void look_at_health(MonoMicros now);
-  void look_at_drains(MonoMicros now);
+  void look_at_hand_overs(MonoMicros now);
+  void begin_hand_over(const ownership::Partition& partition, const ownership::PartitionOwner& row, const ownership::SynchronisedSet& set, MonoMicros now);
   void look_at_map(MonoMicros now);
   void mint(const ownership::PartitionId& id);
   void ask_fences(const ownership::PartitionId& id, Failover& failover, const ownership::Partition& partition, MonoMicros now);
@@ -119,6 +121,7 @@ class Leader {
   std::map<std::string, MonoMicros> heard_, probing_;
   std::map<ownership::PartitionId, Failover> failovers_;
   std::map<ownership::PartitionId, HandOver> hand_overs_;
+  std::map<ownership::PartitionId, MonoMicros> no_give_back_before_;
   std::map<ownership::PartitionId, Reported> reported_;
   std::map<ownership::PartitionId, ownership::Healing> healing_;
   Generation highest_reported_;

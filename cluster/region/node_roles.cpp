@@ -69,6 +69,9 @@ void NodeRoles::update() {
       }
       role.granter.learn(row->generation);
       each_segment(role, [&](SegmentId segment) { replicator_.learn(segment, row->generation); });
+      // Both are written in one transaction; the one without the other is not what is to be begun.
+      const auto set = mirror_.synchronised().find(partition.id);
+      if (row->owner && (set == mirror_.synchronised().end() || set->second.value.generation < row->generation)) continue;
       const bool mine = row->owner && *row->owner == options_.self && row->incarnation == options_.incarnation;
       if (mine && row->generation >= role.granter.highest()) {
         if (!role.term || role.term->generation() != row->generation) begin_possession(role, *row);

@@ -104,6 +104,27 @@ TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
   expect_sound(world);
 }
 
+TEST(Region, what_a_node_owned_comes_back_to_it_when_it_is_in_step_again) {
+  Formed world;
+  const std::size_t victim = (*world.leader() + 1) % world.size();
+  std::vector<SegmentId> its;
+  for (std::uint16_t s = 0; s < 8; ++s) {
+    if (world.owner(SegmentId{s}) == victim) its.push_back(SegmentId{s});
+  }
+  ASSERT_FALSE(its.empty());
+  world.kill(victim);
+  ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 20 * second)) << world.story();
+  world.start(victim);
+  const auto back = [&] {
+    for (const SegmentId segment : its) {
+      if (world.owner(segment) != victim) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(world.run_until(back, 60 * second)) << world.story();
+  expect_sound(world);
+}
+
 TEST(Region, a_node_that_slept_through_a_compaction_lists_anew) {
   Formed world;
   const std::size_t sleeper = (*world.leader() + 1) % world.size();

@@ -1,0 +1,125 @@
+// The leader's part in planned changes of owners: of a node that drains, and back to a placement primary. The owner stops writing, sees
+// that a synchronised replica has everything, and says so; one transaction makes the replica the owner.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "cluster/region/leader.hpp"
+
+namespace zaris::region {
+
+using namespace ownership;
+
+namespace {
+constexpr MonoMicros give_up_us = 5'000'000;
+constexpr MonoMicros give_back_again_us = 60'000'000;
+}
+
+void Leader::look_at_hand_overs(MonoMicros now) {
+  const Ownership& held = mirror_.ownership()->value;
+  std::erase_if(hand_overs_, [&](const auto& one) {
+    const PartitionOwner* row = held.find(one.first);
+    return row == nullptr || !row->owner || *row->owner != one.second.from || (!one.second.gives_back && !mirror_.drains().contains(one.second.from));
+  });
+  const KeyNames& keys = mirror_.keys();
+  for (const PartitionOwner& row : held.partitions) {
+    if (writing_) return;
+    if (!row.owner || !lives(*row.owner, row.incarnation)) continue;
+    const Partition* partition = mirror_.map()->value.find(row.id);
+    const auto set = mirror_.synchronised().find(row.id);
+    if (partition == nullptr || set == mirror_.synchronised().end() || set->second.value.generation != row.generation) continue;
+    const auto running = hand_overs_.find(row.id);
+    if (running == hand_overs_.end()) {
+      begin_hand_over(*partition, row, set->second.value, now);
+      continue;
+    }
+    HandOver& hand_over = running->second;
+    const bool late = now - hand_over.began > give_up_us;
+    if (!hand_over.done && !late) continue;
+    // Given up, the owner goes on under a new generation, which ends its stop; done, the replica does.
+    const std::string& to = hand_over.done ? hand_over.to : hand_over.from;
+    const auto member = mirror_.members().find(to);
+    const auto generation = next_generation();
+    if (member == mirror_.members().end() || !generation) {
+      hand_overs_.erase(running);
+      continue;
+    }
+    if (hand_over.done && !set->second.value.has({to, member->second.value.incarnation})) {
+      hand_over.done = false;
+      continue;
+    }
+    Ownership next = held;
+    for (PartitionOwner& one : next.partitions) {
+      if (one.id != row.id) continue;
+      one.owner = to;
+      one.incarnation = member->second.value.incarnation;
+      one.generation = *generation;
+      one.state = PartitionState::recovering;
+      one.root.reset();
+      one.handed_over = hand_over.done;
+      one.reason = hand_over.done ? "handed over by " + hand_over.from + (hand_over.gives_back ? " to its placement primary" : ", which drains") : "the hand-over to " + hand_over.to + " was not done in time";
+    }
+    std::vector<etcd::Compare> guards = {
+        etcd::Compare::unchanged_since(keys.member(to), member->second.changed),
+        etcd::Compare::unchanged_since(keys.synchronised(row.id), set->second.changed),
+        mirror_.generation() ? etcd::Compare::unchanged_since(keys.generation(), mirror_.generation()->changed) : etcd::Compare::absent(keys.generation())};
+    // Nothing was acknowledged between the stop and the flip: who was counted still holds what was promised, and so does who stops. A
+    // failover empties the set; here that would make the next failure, the first one, one too many.
+    SynchronisedSet kept{*generation, {}};
+    for (const Member& counted : set->second.value.members) {
+      if (counted.name != to) kept.members.push_back(counted);
+    }
+    if (hand_over.done) kept.members.push_back({*row.owner, row.incarnation});
+    std::ranges::sort(kept.members);
+    if (write(std::move(next), std::move(guards),
+              {etcd::Put{keys.synchronised(row.id), encode(kept), {}}, etcd::Put{keys.generation(), encode(*generation), {}}},
+              fmt::format("partition {}: {}", partition->first.value(), hand_over.done ? hand_over.from + " has handed it over to " + to : "the hand-over by " + hand_over.from + " is given up"))) {
+      if (hand_over.done) ++counters_.hand_overs;
+      else no_give_back_before_[row.id] = now + give_back_again_us;
+      hand_overs_.erase(running);
+    }
+    return;
+  }
+}
+
+// A node that drains gives everything away; one that stands in for a placement primary gives it back when that is in step again and all has
+// been healthy for the cool-down, so that a region does not end on one node.
+void Leader::begin_hand_over(const Partition& partition, const PartitionOwner& row, const SynchronisedSet& set, MonoMicros now) {
+  const bool drains = mirror_.drains().contains(*row.owner);
+  std::string to;
+  if (drains) {
+    std::vector<DrainCandidate> candidates;
+    for (const auto& [name, member] : mirror_.members()) {
+      DrainCandidate candidate;
+      candidate.member = {name, member.value.incarnation};
+      candidate.state = membership_->state(name);
+      candidate.draining = mirror_.drains().contains(name);
+      candidate.placement_primary = partition.primary == name;
+      candidate.partitions_owned = static_cast<std::uint32_t>(std::ranges::count_if(mirror_.ownership()->value.partitions, [&](const PartitionOwner& p) { return p.owner == name; }));
+      candidates.push_back(std::move(candidate));
+    }
+    const DrainTarget target = drain_target(set, candidates);
+    if (target.to.name.empty()) waiting_for_ = fmt::format("draining {}: partition {}: {}", *row.owner, partition.first.value(), target.reason);
+    to = target.to.name;
+  } else if (*row.owner != partition.primary && row.state == PartitionState::healthy && hand_overs_.empty() && now >= no_give_back_before_[row.id]) {
+    const auto primary = mirror_.members().find(partition.primary);
+    const bool able = primary != mirror_.members().end() && membership_->state(partition.primary) == MemberState::alive && !mirror_.drains().contains(partition.primary) &&
+                      set.has({partition.primary, primary->second.value.incarnation});
+    if (able) to = partition.primary;
+  }
+  if (to.empty()) return;
+  std::string frame;
+  encode(frame, protocol::HandOver{row.id.low, row.generation, to});
+  if (outside_.send(*row.owner, frame)) hand_overs_[row.id] = {*row.owner, to, now, false, !drains};
+}
+
+void Leader::handed_over(const std::string& node, const protocol::HandedOver& answer) {
+  if (!leads_) return;
+  for (auto& [id, hand_over] : hand_overs_) {
+    if (id.low != answer.partition || hand_over.from != node || hand_over.to != answer.to) continue;
+    if (answer.done) hand_over.done = true;
+    else hand_over.began = outside_.now() - give_up_us;  // it says that it cannot
+    return;
+  }
+}
+
+}  // namespace zaris::region
