@@ -130,14 +130,16 @@ StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pi
     if (walk->keeps_above < last && !force_pins) return Trim::kept;
   }
   if (!pins_.let_go(s.id, *chunk, now, options_.log_pin_age_us, force_pins)) return Trim::kept;
-  const std::uint64_t marks = s.mark_versions.now();
+  const bool tells = options_.cluster_member && chunk->tombstones != 0;
+  const std::uint64_t marks = tells ? s.mark_versions.now() : 0;
   s.reclaim_tombstones(*chunk);
   trimmed_records_.fetch_add(chunk->count(), std::memory_order_relaxed);
   chunk = s.log.drop_oldest();
   s.log_complete_since_us = std::max(s.log_complete_since_us, chunk->last_commit_us.load(std::memory_order_relaxed));
-  const bool marks_changed = s.mark_versions.now() != marks;
-  hold.unlock();
-  if (marks_changed && options_.cluster_member) moved(s.id);
+  if (tells && s.mark_versions.now() != marks) {
+    hold.unlock();
+    moved(s.id);
+  }
   return Trim::gone;
 }
 
@@ -164,7 +166,7 @@ bool StoreImpl::trim_log(WallMicros now) {
   using Row = std::pair<WallMicros, std::size_t>;
   std::priority_queue<Row, std::vector<Row>, std::greater<>> oldest;
   for (std::size_t i = 0; i < segments_.size(); ++i) {
-    if (!segments_[i]->owned()) continue;
+    if (options_.cluster_member && !segments_[i]->owned()) continue;
     const WallMicros at = segments_[i]->log.oldest_commit();
     if (at != std::numeric_limits<WallMicros>::max()) oldest.emplace(at, i);
   }

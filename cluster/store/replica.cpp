@@ -1,5 +1,5 @@
 // Roles, terms, marks and floors of segments that this node may own, follow, or have nothing of. See replica.hpp.
-#include <algorithm>
+#include <set>
 
 #include "cluster/base/assert.hpp"
 #include "cluster/store/store_impl.hpp"
@@ -118,10 +118,9 @@ ReplicaAnswer StoreImpl::put_marks(SegmentId id, const MarksSince& marks) {
     return answer;
   }
   if (marks.everything) {
-    for (auto it = s.marks.begin(); it != s.marks.end();) {
-      const bool named = std::any_of(marks.changes.begin(), marks.changes.end(), [&](const auto& change) { return change.key == it->first; });
-      it = named ? std::next(it) : s.erase_mark(it);
-    }
+    std::set<MarkKey> named;
+    for (const MarkChange& change : marks.changes) named.insert(change.key);
+    for (auto it = s.marks.begin(); it != s.marks.end();) it = named.contains(it->first) ? std::next(it) : s.erase_mark(it);
   }
   for (const MarkChange& change : marks.changes) put_mark(s, change.key, change.mark);
   return answer;

@@ -33,6 +33,7 @@ std::string read_run(const ReplicaRun& run, const ReplicaLimits& limits, Incomin
   if (n == 0 || run.last.value() - run.prev.revision.value() != n) {
     return fmt::format("{} records from {} to {}", n, to_string(run.prev), run.last.value());
   }
+  if (run.generation == Generation{0}) return "no generation";
   if (run.generation < run.prev.generation) return fmt::format("generation {} behind {}", run.generation.value(), to_string(run.prev));
   const bool begins = run.generation != run.prev.generation;
   out.records.reserve(n);

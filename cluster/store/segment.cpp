@@ -17,7 +17,7 @@ std::uint64_t mix(std::uint64_t x) {
 Segment::Segment(const Setup& setup, LogShare& log_share)
     : tables_(new SlotTable[slots_per_segment(setup.segments)]), id(setup.id), first(first_slot(setup.id, setup.segments)),
       slots(static_cast<std::uint16_t>(slots_per_segment(setup.segments))), role(setup.blank ? SegmentRole::none : SegmentRole::owner),
-      log(setup.chunk_bytes_max, log_share), wheel(setup.now), log_complete_since_us(setup.now), seed_(setup.seed) {
+      log(setup.chunk_bytes_max, log_share), log_complete_since_us(setup.now), wheel(setup.now), seed_(setup.seed) {
   log.count_as_owned(!setup.blank);
   if (setup.blank) return;
   newest_timestamp_us = setup.now;

@@ -146,12 +146,12 @@ class alignas(64) Segment {
   [[nodiscard]] Position head() const { return {generation, log.head()}; }
   [[nodiscard]] WallMicros commit_time(WallMicros now) const { return now > newest_timestamp_us ? now : newest_timestamp_us; }
 
+  std::vector<const WalkClaim*> walks;
+  WallMicros log_complete_since_us;         // what was committed later is in the log, up to its head
   ExpiryWheel wheel;
   Lineage lineage;
   std::map<MarkKey, MarkState> marks;
   MarkVersions mark_versions;
-  std::vector<const WalkClaim*> walks;
-  WallMicros log_complete_since_us;         // what was committed later is in the log, up to its head
   // Of a copy of another node's segment.
   Revision owner_floor;                     // below it the log may go; 0: nothing may
   bool copied = false;                      // tombstones of before may be missing (MarkState::blind_to)

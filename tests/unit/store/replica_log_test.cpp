@@ -129,6 +129,14 @@ TEST_F(ReplicaLog, ARunThatIsNotOneChangesNothing) {
       {"the wrong slot", [&](LogRun& r) { row(r, 2, [&](RecordRow& x) { x.slot = other_slot; }); }},
       {"a tombstone that is none", [&](LogRun& r) { row(r, 2, [](RecordRow& x) { x.flags = row_flag_tombstone; }); }},
       {"none that is one", [&](LogRun& r) { row(r, 3, [](RecordRow& x) { x.flags = 0; }); }},
+      {"a record before there is a generation", [&](LogRun& r) {
+         const std::string record = make_record({.key = "b", .value = "x"}, RecordHeader{Revision{1}, 1, start_time, Deleted::no, Generation{0}, {}});
+         r.records = record;
+         r.table.clear();
+         append_row(r.table, RecordRow{static_cast<std::uint32_t>(record.size()), 0, slot_of("b"), 1});
+         r.run.generation = Generation{0};
+         r.run.last = Revision{1};
+       }},
       {"garbage", [&](LogRun& r) { replace(r, "garbage", Slot{0}); }},
       {"nothing in it", [&](LogRun& r) { replace(r, "", Slot{0}); }},
       {"a record of another revision", [&](LogRun& r) {
