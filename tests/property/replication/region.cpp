@@ -94,6 +94,7 @@ void Region::begin(SegmentId id, std::size_t node) {
   std::swap(members, s.members);
   set_members(id, members);
   s.waiting.clear();
+  s.replaced = false;
   if (id == linked) link_.reset();
 }
 
@@ -108,6 +109,7 @@ void Region::set_members(SegmentId id, std::set<std::size_t> members) {
 // The owner is gone. The highest of the synchronised set is read; another of the set may be chosen and pulls from it first.
 void Region::promote(SegmentId id) {
   Segment& s = at(id);
+  if (!s.replaced) return;
   std::vector<std::size_t> able;
   for (const std::size_t member : s.members) {
     const auto state = store(member).state(id);
@@ -376,6 +378,7 @@ void Region::look() {
       }
     }
     set_members(id, members);
+    s.replaced |= held_[s.owner]->keeps(id, indexes(members));
     std::vector<Ticket> done, late;
     waits_[s.owner]->advance(id, held_[s.owner]->held(id, head), done);
     for (const Ticket ticket : done) {

@@ -35,6 +35,8 @@ class Region {
     Generation generation;
     std::set<std::size_t> members;   // of the synchronised set, without the owner
     std::vector<Acked> acked;        // what must survive the next promotion
+    // A member has what the term began with: before that the loss of this owner would be the second that the copies see.
+    bool replaced = false;
     std::map<Ticket, Acked> waiting;
     std::map<Position, std::string> history;
   };
