@@ -111,7 +111,7 @@ def main():
                 assert load.last["acknowledged"] > before, "nothing was acknowledged without etcd"
                 eventually(lambda: region.state()["promotions"] >= promotions, "the region answers", 30)
             gaps.setdefault(what, []).append(gap)
-            region.wait_healthy(120)
+            region.wait_balanced()
             print(f"{number + 1}: {what} {victim.name}: {gap:.2f} s without service at most; {load.last['acknowledged']} acknowledged, {load.last['not_met']} not met, {load.last['failed']} failed", flush=True)
         end = load.end()
         found = region_of_several.verify(region.url, load.file)

@@ -125,6 +125,14 @@ class Region:
         state = self.state()
         return bool(state and state["partitions"] and all(p["state"] == "healthy" for p in state["partitions"]))
 
+    def balanced(self):
+        """Every partition is with its placement primary."""
+        state = self.state()
+        return self.healthy() and all(p["owner"] == p["primary"] for p in state["partitions"])
+
+    def wait_balanced(self, seconds=120):
+        eventually(self.balanced, f"region {self.name} healthy, every partition with its placement primary", seconds)
+
     def wait_healthy(self, seconds=90):
         eventually(self.healthy, f"region {self.name} healthy", seconds)
 
