@@ -156,7 +156,8 @@ struct Event {
 struct WatchEnd {
   enum class Why : std::uint8_t {
     compacted,                       // `from` was below compact_revision: list, then watch from the list's revision + 1
-    lost,                            // the connection, or the server's patience: list or resume
+    lost,                            // the connection, the server's patience, or more at once than is read
+                                     // (`etcd_answer_too_large`: list, do not resume): list or resume
     unauthorized,
     refused,
   };

@@ -195,7 +195,7 @@ std::string encode(const TxnRequest& request) {
 }
 
 std::string encode(const WatchRequest& request) {
-  json create{{"progress_notify", true}, {"fragment", true}};  // fragments: a large change comes in lines of bounded length
+  json create{{"progress_notify", true}, {"fragment", true}};  // fragments: lines of bounded length; 3.4 may forget it for the first one
   put_keys(create, request.keys);
   if (request.from != EtcdRevision{}) create["start_revision"] = text(request.from.value());
   return json{{"create_request", std::move(create)}}.dump();

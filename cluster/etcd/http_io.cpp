@@ -226,7 +226,8 @@ class Core : public std::enable_shared_from_this<Core> {
       if (!call->login && login_wanted()) {
         co_await logged_in();
         if (call->done) co_return;
-        if (login_wanted()) co_return finish(call, login_failure_);
+        if (login_wanted() && login_failure_.outcome != Outcome::ok) co_return finish(call, login_failure_);
+        if (login_wanted()) continue;  // somebody has found the new token stale meanwhile
       }
       const auto endpoint = choice_.pick(tried, micros(Clock::now()));
       if (!endpoint) {
@@ -479,6 +480,7 @@ class Core : public std::enable_shared_from_this<Core> {
     while (!watch->stopped && Clock::now() < watch->open_by) {
       if (login_wanted()) {
         co_await logged_in();
+        if (login_wanted() && login_failure_.outcome == Outcome::ok) continue;
         if (login_wanted()) {
           how = {login_failure_.outcome == Outcome::unauthorized ? WatchEnd::Why::unauthorized : WatchEnd::Why::lost, {}, login_failure_.error};
           break;
