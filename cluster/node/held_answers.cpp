@@ -15,11 +15,12 @@ bool HeldAnswers::hold(std::uint64_t connection, std::string& out, std::size_t a
     // What is held now is looked at after this thread has said that it waits: whoever changes it afterwards wakes it.
     const region::HeldRow row = held_.get(item.segment);
     const auto not_met = [&] { give_up(out.data() + at, item.status_at, item.also_at); };
-    if (row.term != item.position.generation) {
-      not_met();
+    if (row.term > item.position.generation) {
+      not_met();  // another term by now
       continue;
     }
-    if (row.held.by(policy) >= item.position) continue;
+    // A term that has just begun may not be in the table yet; then it is waited for as everything else is.
+    if (row.term == item.position.generation && row.held.by(policy) >= item.position) continue;
     const auto wait = acknowledge_.wait(item.segment, item.position, policy, deadline);
     if (wait.outcome == WaitOutcome::done) continue;
     if (wait.outcome == WaitOutcome::full) {
@@ -29,7 +30,7 @@ bool HeldAnswers::hold(std::uint64_t connection, std::string& out, std::size_t a
     places_[wait.ticket] = {number, item.status_at, item.also_at};
     segment_of_[wait.ticket] = item.segment;
     auto& waited = segments_[item.segment];
-    waited.first = row.term;
+    waited.first = item.position.generation;
     ++waited.second;
     ++left;
   }
@@ -65,8 +66,8 @@ void HeldAnswers::collect(MonoMicros now, std::vector<Ready>& ready) {
   std::vector<Ticket> done, given_up;
   for (const auto& [segment, waited] : segments_) {
     const region::HeldRow row = held_.get(segment);
-    if (row.term != waited.first) acknowledge_.abandon(segment, given_up);
-    else acknowledge_.advance(segment, row.held, done);
+    if (row.term > waited.first) acknowledge_.abandon(segment, given_up);
+    else if (row.term == waited.first) acknowledge_.advance(segment, row.held, done);
   }
   acknowledge_.expire(now, given_up);
   settle(done, true, ready);

@@ -68,6 +68,7 @@ MemoryPlan plan_memory(const config::NodeConfig& config, std::uint32_t threads) 
   MemoryPlan plan;
   plan.records = config.memory.max_bytes;
   plan.log = config.log.pin_bytes;
+  if (!config.standalone) plan.replicas = (config.replication.factor - 1) * (config.memory.max_bytes + config.log.budget_bytes);
   // Each thread's own buffers; connections are charged what an idle one takes.
   plan.buffers = threads * (1ull << 20) + config.limits.connections * 2048ull + client_buffers_max(config, threads);
   if (!config.listeners.feed.address.empty()) {
@@ -78,7 +79,8 @@ MemoryPlan plan_memory(const config::NodeConfig& config, std::uint32_t threads) 
 
 std::string MemoryPlan::text() const {
   const auto mib = [](std::uint64_t bytes) { return fmt::format("{} MiB", (bytes + (1u << 20) - 1) >> 20); };
-  return fmt::format("{} in all: records {}, op-log {}, buffers {}, feed {}", mib(total()), mib(records), mib(log), mib(buffers), mib(feed));
+  const std::string copies = replicas != 0 ? fmt::format(", copies of other nodes' partitions {}", mib(replicas)) : std::string();
+  return fmt::format("{} in all: records {}, op-log {}{}, buffers {}, feed {}", mib(total()), mib(records), mib(log), copies, mib(buffers), mib(feed));
 }
 
 MemoryAvailable available_memory() {

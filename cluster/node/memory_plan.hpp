@@ -10,9 +10,10 @@ namespace zaris::node {
 struct MemoryPlan {
   std::uint64_t records = 0;   // memory.max_bytes
   std::uint64_t log = 0;       // log.pin_bytes: its hard ceiling
+  std::uint64_t replicas = 0;  // copies of what other nodes of the region own, and of their logs: as much again for each copy
   std::uint64_t buffers = 0;   // threads, answers that wait, frames under way
   std::uint64_t feed = 0;      // sessions' bounded buffers
-  [[nodiscard]] std::uint64_t total() const { return records + log + buffers + feed; }
+  [[nodiscard]] std::uint64_t total() const { return records + log + replicas + buffers + feed; }
   [[nodiscard]] std::string text() const;
 };
 [[nodiscard]] MemoryPlan plan_memory(const config::NodeConfig& config, std::uint32_t threads);

@@ -410,9 +410,11 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (hooks_.held) hooks_.held();
     const auto& mirror = core_->mirror();
     const std::uint64_t version = mirror.ownership() ? mirror.ownership()->value.version : 0;
-    if (auto map = core_->routing(); map && version != published_) {
-      published_ = version;
-      shared_->publish(std::make_shared<const protocol::MapAnswer>(std::move(*map)));
+    if (version != published_) {
+      if (auto map = core_->routing()) {
+        published_ = version;
+        shared_->publish(std::make_shared<const protocol::MapAnswer>(std::move(*map)));
+      }
     }
     if (mirror.links()) coordinator_->saw_register(mirror.links()->value, mirror.links()->changed);
     if (mirror.generation()) coordinator_->saw_generation(mirror.generation()->value);
