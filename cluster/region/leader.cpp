@@ -7,6 +7,10 @@ namespace zaris::region {
 
 using namespace ownership;
 
+namespace {
+constexpr MonoMicros map_look_us = 1'000'000;   // a plan costs more than a look at who lives
+}
+
 Leader::Leader(etcd::Etcd& etcd, const Mirror& mirror, const Registration& registration, LeaderOptions options, Outside& outside)
     : etcd_(etcd), mirror_(mirror), registration_(registration), options_(std::move(options)), outside_(outside) {}
 Leader::~Leader() = default;
@@ -244,7 +248,9 @@ void Leader::form(MonoMicros now) {
 }
 
 // A node that has joined since may fill places that are empty; one that leaves for good makes room.
-void Leader::look_at_map(MonoMicros) {
+void Leader::look_at_map(MonoMicros now) {
+  if (now < map_look_at_) return;
+  map_look_at_ = now + map_look_us;
   const PartitionMap& held = mirror_.map()->value;
   const MapChange due = map_change_due(held, membership_->states(), options_.evict_rf1);
   std::set<std::string> nodes;

@@ -112,7 +112,7 @@ class Leader {
 
   bool leads_ = false, campaigning_ = false;
   etcd::EtcdRevision term_;                  // while it leads
-  MonoMicros since_ = 0, coordinator_back_at_ = 0, no_ownership_since_ = 0;
+  MonoMicros since_ = 0, coordinator_back_at_ = 0, map_look_at_ = 0;
   bool coordinator_away_ = false;
   bool writing_ = false;
   etcd::EtcdRevision written_;               // the mirror has to show it before the next decision
