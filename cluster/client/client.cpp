@@ -163,6 +163,12 @@ std::future<std::vector<Outcome>> Client::bulk(std::vector<Operation> operations
 Future<protocol::StatusAnswer> Client::status(std::size_t node) {
   return core_->ask_node<protocol::StatusAnswer>(node, "Status", [](std::string& out, std::uint32_t c) { protocol::encode_status_request(out, c); });
 }
+Future<protocol::RegionStatusAnswer> Client::region_status(std::size_t node) {
+  return core_->ask_node<protocol::RegionStatusAnswer>(node, "RegionStatus", [](std::string& out, std::uint32_t c) { protocol::encode_region_status_request(out, c); });
+}
+Future<protocol::DrainNodeAnswer> Client::drain_node(const protocol::DrainNodeRequest& request, std::size_t node) {
+  return core_->ask_node<protocol::DrainNodeAnswer>(node, "DrainNode", [&](std::string& out, std::uint32_t c) { protocol::encode(out, c, request); });
+}
 Future<protocol::ListLinksAnswer> Client::list_links(std::size_t node) {
   return core_->ask_node<protocol::ListLinksAnswer>(node, "ListLinks", [](std::string& out, std::uint32_t c) { protocol::encode_list_links(out, c); });
 }

@@ -30,6 +30,7 @@
 #include "cluster/protocol/admin_messages.hpp"
 #include "cluster/protocol/data_messages.hpp"
 #include "cluster/protocol/link_messages.hpp"
+#include "cluster/protocol/operator_messages.hpp"
 #include "cluster/record/mark.hpp"
 #include "cluster/record/record.hpp"
 
@@ -128,6 +129,9 @@ class Client {
 
   // ---- one node's word (index below node_count)
   [[nodiscard]] Future<protocol::StatusAnswer> status(std::size_t node = 0);
+  // Error `unsupported`: that node alone is its region.
+  [[nodiscard]] Future<protocol::RegionStatusAnswer> region_status(std::size_t node = 0);
+  [[nodiscard]] Future<protocol::DrainNodeAnswer> drain_node(const protocol::DrainNodeRequest& request, std::size_t node = 0);
   [[nodiscard]] Future<protocol::ListLinksAnswer> list_links(std::size_t node = 0);
   [[nodiscard]] Future<protocol::DropAnswer> drop_link(const std::string& link, bool dry_run, std::size_t node = 0);
   [[nodiscard]] Future<protocol::DropAnswer> drop_scope(const std::string& link, bool dry_run, std::size_t node = 0);

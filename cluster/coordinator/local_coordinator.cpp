@@ -44,6 +44,9 @@ class LocalCoordinator final : public Coordinator {
   }
   Result<void> note_data() override;
   Result<bool> accept_empty() override;
+  Result<bool> drain(const std::string&, bool, bool) override {
+    return failure("unsupported_here", "one process is this region: there is no other node that could take over", "stop it, or move its data over a link");
+  }
   Result<void> note_clean_stop(std::uint64_t keys, WallMicros now_us) override;
 
   std::shared_ptr<const LinkRegister> links() const override {

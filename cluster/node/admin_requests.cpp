@@ -1,6 +1,7 @@
 // Walks, digests, status, the map, pins: what tools and operators ask of a node.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -215,8 +216,27 @@ Status RequestExecutor::accept_empty(const Frame& frame, std::string& out) {
   const auto accepted = node_.coordinator.accept_empty();
   if (!accepted) return refuse(frame, out, Status::unavailable, accepted.error().what, accepted.error().hint);
   NodeState held = NodeState::holding;
-  const bool was_holding = node_.state.compare_exchange_strong(held, NodeState::serving);
+  bool was_holding = node_.state.compare_exchange_strong(held, NodeState::serving);
+  if (node_.region) was_holding = *accepted;  // partitions that nobody holds any more
   encode(out, frame.header.correlation, protocol::AcceptEmptyAnswer{was_holding});
+  return Status::ok;
+}
+
+Status RequestExecutor::region_status(const Frame& frame, std::string& out) {
+  if (!node_.region) return refuse(frame, out, Status::unsupported, "this node alone is its region");
+  encode(out, frame.header.correlation, node_.region->status());
+  return Status::ok;
+}
+
+Status RequestExecutor::drain_node(const Frame& frame, std::string& out) {
+  protocol::DrainNodeRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  const auto& roster = node_.config.roster;
+  if (node_.region && std::none_of(roster.begin(), roster.end(), [&](const config::RosterRow& row) { return row.name == request.node; }))
+    return refuse(frame, out, Status::invalid_argument, "no node of this region's roster has the name " + printable(request.node), "zaris node list");
+  const auto changed = node_.coordinator.drain(std::string(request.node), request.undo, request.dry_run);
+  if (!changed) return refuse(frame, out, node_.region ? Status::unavailable : Status::unsupported, changed.error().what, changed.error().hint);
+  encode(out, frame.header.correlation, protocol::DrainNodeAnswer{*changed});
   return Status::ok;
 }
 

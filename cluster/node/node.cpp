@@ -1,5 +1,3 @@
-#include "cluster/node/region_json.hpp"
-#include "cluster/node/region_member.hpp"
 #include "cluster/node/node.hpp"
 
 #include <fmt/format.h>
@@ -21,6 +19,8 @@
 #include "cluster/node/memory_plan.hpp"
 #include "cluster/node/node_metrics.hpp"
 #include "cluster/node/node_state.hpp"
+#include "cluster/node/region_member.hpp"
+#include "cluster/node/region_status.hpp"
 #include "cluster/node/request_executor.hpp"
 
 namespace zaris::node {
@@ -68,13 +68,6 @@ Durability durability_of(config::AckPolicy policy) {
     case config::AckPolicy::all: break;
   }
   return Durability::all;
-}
-
-std::string waiting_for(const RegionStatus& status) {
-  if (!status.etcd_trouble.empty()) return "etcd: " + status.etcd_trouble;
-  if (status.name_taken) return "another process is registered under this node's name";
-  if (!status.waiting_for.empty()) return status.waiting_for;
-  return status.leader.empty() ? "no leader yet" : status.leader + " leads and has not written it yet";
 }
 
 // A link whose scope is everything has brought every segment to the stream: an empty node that held is refilled.
@@ -225,6 +218,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     shared.region->ack = durability_of(config.replication.ack);
     shared.region->ack_max = durability_of(config.replication.ack_max);
     shared.region->ack_timeout_us = static_cast<MonoMicros>(config.replication.timeout_us);
+    shared.region->status = [raw = impl.get()] { return to_answer(raw->region->status(), raw->options.config); };
   }
   // An empty store of a cluster that had data: the coordinator knows already that there was something to lose.
   shared.data_noted = report.had_data;
@@ -257,9 +251,10 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     const std::lock_guard lock(raw->hash_mutex);
     return raw->config_hash;
   });
+  if (impl->region) impl->admin.metrics().add([raw](admin::MetricSink& sink) { put_region_metrics(sink, raw->region->status()); });
   impl->admin.status([raw] {
-    nlohmann::json status = status_json(*raw->shared);
-    if (raw->region) status["region_map"] = region_json(raw->region->status());
+    nlohmann::ordered_json status = status_json(*raw->shared);
+    if (raw->region) status["region_map"] = to_json(raw->region->status(), raw->options.config);
     return status.dump() + "\n";
   });
   impl->admin.ready_check("serving", [raw]() -> std::string {
@@ -271,6 +266,12 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     }
     return "";
   });
+  if (impl->region) {
+    // Only what waiting does not cure: while etcd is away a node that serves goes on, and taking clients from it would help nobody.
+    impl->admin.ready_check("registered", [raw]() -> std::string {
+      return raw->region->status().name_taken ? "another process is registered under this node's name: one of the two has the wrong node.name" : "";
+    });
+  }
   impl->admin.live_check("loops", [raw] {
     const std::string stuck = raw->loops.stuck(mono_now());
     return stuck.empty() ? stuck : stuck + " has not moved for 10 s";

@@ -78,5 +78,6 @@ class Node {
 
 // Every family that a node exposes beside process_families() and admin_families().
 [[nodiscard]] std::span<const admin::MetricFamily> node_families();
+[[nodiscard]] std::span<const admin::MetricFamily> region_families();   // of a node that is one of several
 
 }  // namespace zaris::node

@@ -13,6 +13,7 @@
 #include "cluster/coordinator/coordinator.hpp"
 #include "cluster/protocol/admin_messages.hpp"
 #include "cluster/protocol/frame.hpp"
+#include "cluster/protocol/operator_messages.hpp"
 #include "cluster/region/held_table.hpp"
 #include "cluster/region/serving_table.hpp"
 #include "cluster/store/store.hpp"
@@ -57,6 +58,7 @@ struct RegionShared {
   region::HeldTable held;
   Durability ack = Durability::owner, ack_max = Durability::all;   // replication.ack, replication.ack_max
   MonoMicros ack_timeout_us = 1'000'000;
+  std::function<protocol::RegionStatusAnswer()> status;            // any thread; set before the first of them asks
   void publish(std::shared_ptr<const protocol::MapAnswer> map) {
     const std::lock_guard lock(mutex);
     map_ = std::move(map);

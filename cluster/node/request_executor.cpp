@@ -39,7 +39,7 @@ namespace {
 
 // What changes what this region is or holds, on an operator's or a follower's word.
 bool audited(Opcode opcode) {
-  return opcode == Opcode::accept_empty || opcode == Opcode::drop_pin || opcode == Opcode::open_link || opcode == Opcode::drop_link || opcode == Opcode::drop_scope;
+  return opcode == Opcode::accept_empty || opcode == Opcode::drain_node || opcode == Opcode::drop_pin || opcode == Opcode::open_link || opcode == Opcode::drop_link || opcode == Opcode::drop_scope;
 }
 
 }  // namespace
@@ -59,6 +59,8 @@ void RequestExecutor::execute(const Frame& frame, const Requester& who, std::str
     case Opcode::status: status = this->status(frame, out); break;
     case Opcode::map: status = map(frame, out); break;
     case Opcode::accept_empty: status = accept_empty(frame, out); break;
+    case Opcode::region_status: status = region_status(frame, out); break;
+    case Opcode::drain_node: status = drain_node(frame, out); break;
     case Opcode::list_pins: status = list_pins(frame, out); break;
     case Opcode::drop_pin: status = drop_pin(frame, out); break;
     case Opcode::open_link: status = open_link(frame, out); break;

@@ -69,6 +69,8 @@ class RequestExecutor {
   Status status(const Frame& frame, std::string& out);
   Status map(const Frame& frame, std::string& out);
   Status accept_empty(const Frame& frame, std::string& out);
+  Status region_status(const Frame& frame, std::string& out);
+  Status drain_node(const Frame& frame, std::string& out);
   Status list_pins(const Frame& frame, std::string& out);
   Status drop_pin(const Frame& frame, std::string& out);
   Status open_link(const Frame& frame, std::string& out);

@@ -42,6 +42,8 @@ std::string_view name(Opcode opcode) {
     case Opcode::accept_empty: return "AcceptEmpty";
     case Opcode::list_pins: return "ListPins";
     case Opcode::drop_pin: return "DropPin";
+    case Opcode::region_status: return "RegionStatus";
+    case Opcode::drain_node: return "DrainNode";
     case Opcode::open_link: return "OpenLink";
     case Opcode::read_marks: return "ReadMarks";
     case Opcode::mark_checksum: return "MarkChecksum";

@@ -36,6 +36,8 @@ enum class Opcode : std::uint8_t {
   accept_empty = 12,
   list_pins = 13,
   drop_pin = 14,
+  region_status = 15,
+  drain_node = 16,
   open_link = 32,
   read_marks = 33,
   mark_checksum = 34,

@@ -159,6 +159,24 @@ Result<bool> EtcdCoordinator::accept_empty() {
   return true;
 }
 
+Result<bool> EtcdCoordinator::drain(const std::string& node, bool undo, bool dry_run) {
+  const std::string key = keys_.drain(node);
+  etcd::TxnRequest request;
+  request.guards = {etcd::Compare::absent(key)};
+  if (!dry_run) {
+    // A process that stops has put its own row there under its lease: an operator's takes its place, or it would go with the process.
+    if (undo) request.otherwise = {etcd::Delete{etcd::Keys::one(key)}};
+    else request.then = request.otherwise = {etcd::Put{key, "{}", {}}};
+  }
+  auto answer = run(std::move(request));
+  if (!answer) return tl::unexpected(answer.error());
+  if (answer->ok()) return !undo;
+  if (answer->outcome == etcd::Outcome::compare_failed) return undo;
+  Error error = answer->error;
+  error.hint = "is etcd reachable from this node? A drain is written there";
+  return tl::unexpected(std::move(error));
+}
+
 Result<coordinator::FollowerLease> EtcdCoordinator::follower_lease(const std::string&, const std::string&, MonoMicros, MonoMicros) {
   return failure("unsupported_here", "followers in pairs are not supported in a region of several processes yet");
 }

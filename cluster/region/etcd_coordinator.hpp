@@ -31,6 +31,8 @@ class EtcdCoordinator final : public coordinator::Coordinator {
   // What a region of several processes had is told by who owned what; nothing is to be noted.
   [[nodiscard]] Result<void> note_data() override { return {}; }
   [[nodiscard]] Result<bool> accept_empty() override;
+  // A row without a lease: it outlives the process that it speaks of.
+  [[nodiscard]] Result<bool> drain(const std::string& node, bool undo, bool dry_run) override;
   [[nodiscard]] Result<void> note_clean_stop(std::uint64_t, WallMicros) override { return {}; }
 
   [[nodiscard]] std::shared_ptr<const coordinator::LinkRegister> links() const override;

@@ -74,11 +74,13 @@ void RegionCore::tick() {
   if (draining_ && !drain_written_ && !drain_writing_ && registration_.registered()) {
     drain_writing_ = true;
     etcd::TxnRequest request;
+    // An operator's row is there to stay; this one goes with the process.
+    request.guards = {etcd::Compare::absent(mirror_.keys().drain(options_.leader.self))};
     request.then = {etcd::Put{mirror_.keys().drain(options_.leader.self), "{}", registration_.lease()}};
     etcd_.txn(std::move(request), std::chrono::milliseconds(1000), [this, life = std::weak_ptr(life_)](etcd::TxnAnswer answer) {
       if (life.expired()) return;
       drain_writing_ = false;
-      drain_written_ = answer.ok();
+      drain_written_ = answer.ok() || answer.outcome == etcd::Outcome::compare_failed;
     });
   }
   if (now >= heartbeat_at_) {

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """docs/reference/events.md lists every event that a daemon writes to its log, with its level, and none that no longer exists.
 
-In the source an event's name stands behind its level: write(Level::info, "ready", …), log(LogLine::Level::warning, "stuck", …). One that ends
+In the source an event's name stands behind its level: write(Level::info, "ready", …), log(LogLine::Level::warning, "stuck", …), and in the
+region's core behind its weight: say(Weight::info, "leading", …). One that ends
 with an underscore is a family (stream_end_REASON). The codes with which a link starts over or is held become events too. On the page
 the names are in the first cells of tables whose first column is called `event` (a name in the source) or `code` (a variable there).
 """
@@ -11,7 +12,7 @@ import sys
 
 root = pathlib.Path(sys.argv[1]).resolve()
 page = "docs/reference/events.md"
-written_event = re.compile(r'Level::(\w+)\s*,\s*([^,;"?]+\?\s*)?"([a-z0-9_]+)"')
+written_event = re.compile(r'(?:Level|Weight)::(\w+)\s*,\s*([^,;"?]+\?\s*)?"([a-z0-9_]+)"')
 link_code = re.compile(r'\b(?:again_later|hold)\((?:\w+\s*\?\s*)?"([a-z_]+)"(?:\s*:\s*"([a-z_]+)")?')
 texts = {p: p.read_text(errors="replace") for folder in ("cluster", "feed", "follower", "cursor", "programs") for p in sorted((root / folder).rglob("*.[ch]pp"))}
 

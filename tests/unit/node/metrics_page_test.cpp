@@ -19,6 +19,7 @@ std::vector<admin::MetricChapter> chapters() {
           {"Every process: health", admin::admin_families()},
           {"Every process: certificates", admin::certificate_families()},
           {"zarisd: node", node::node_families()},
+          {"zarisd: one of several nodes", node::region_families()},
           {"zarisd: feed", feed_families()},
           {"zaris-follower", follower::follower_families()}};
 }

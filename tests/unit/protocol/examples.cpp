@@ -3,6 +3,7 @@
 #include "cluster/protocol/admin_messages.hpp"
 #include "cluster/protocol/data_messages.hpp"
 #include "cluster/protocol/link_messages.hpp"
+#include "cluster/protocol/operator_messages.hpp"
 #include "cluster/record/record.hpp"
 #include "cluster/record/record_table.hpp"
 
@@ -194,6 +195,36 @@ std::vector<Example> examples() {
   });
   request("drop-pin", [](std::string& out) { encode(out, 14, DropPinRequest{"follower-b", "a-to-b", ScopeId{0}, target}); });
   answer("drop-pin", [](std::string& out) { encode(out, 14, DropPinAnswer{true}); });
+  request("region-status", [](std::string& out) { encode_region_status_request(out, 25); });
+  answer("region-status", [](std::string& out) {
+    RegionStatusAnswer region;
+    region.map_version = 3;
+    region.ownership_version = 7;
+    region.leader_term = 41;
+    region.node = "n2";
+    region.leader = "n1";
+    region.converged = region.registered = true;
+    region.etcd_silence_us = 250'000;
+    region.replication_factor = 2;
+    region.ack = "replica";
+    region.ack_max = "all";
+    region.members.push_back({"n1", "10.0.0.1:7861", true, true, true, false, "alive", "0.2.0"});
+    region.members.push_back({"n2", "10.0.0.2:7861", true, true, false, true, "", "0.2.0"});
+    RegionStatusAnswer::Partition& partition = region.partitions.emplace_back();
+    partition.id = "0123456789abcdef0123456789abcdef";
+    partition.segments = 256;
+    partition.primary = partition.owner = "n2";
+    partition.state = "degraded";
+    partition.reason = "n1 is not in step";
+    partition.replicas = {"n1"};
+    partition.generation = Generation{9};
+    partition.role = "serving";
+    partition.serves_by = "lease";
+    partition.lag_revisions = 12;
+    encode(out, 25, region);
+  });
+  request("drain-node", [](std::string& out) { encode(out, 26, DrainNodeRequest{"n2", false, true}); });
+  answer("drain-node", [](std::string& out) { encode(out, 26, DrainNodeAnswer{true}); });
   request("open-link", [](std::string& out) {
     encode(out, 15, OpenLinkRequest{"a-to-b", source, "5:user:", SiteEpoch{1}, FollowerTerm{4}, false});
   });

@@ -3,6 +3,7 @@
 #include "cluster/protocol/admin_messages.hpp"
 #include "cluster/protocol/data_messages.hpp"
 #include "cluster/protocol/link_messages.hpp"
+#include "cluster/protocol/operator_messages.hpp"
 
 namespace zaris::protocol {
 namespace {
@@ -72,6 +73,8 @@ bool request(std::string& out, const Frame& frame) {
     case Opcode::accept_empty: encode_accept_empty(out, c); return true;
     case Opcode::list_pins: encode_list_pins(out, c); return true;
     case Opcode::drop_pin: return plain<DropPinRequest>(out, c, body);
+    case Opcode::region_status: encode_region_status_request(out, c); return true;
+    case Opcode::drain_node: return plain<DrainNodeRequest>(out, c, body);
     case Opcode::open_link: return plain<OpenLinkRequest>(out, c, body);
     case Opcode::read_marks: return plain<ReadMarksRequest>(out, c, body);
     case Opcode::mark_checksum: return plain<MarkChecksumRequest>(out, c, body);
@@ -87,7 +90,15 @@ bool request(std::string& out, const Frame& frame) {
     case Opcode::drop_link:
     case Opcode::drop_scope: return with_opcode<DropRequest>(out, opcode, c, body);
     case Opcode::follower_lease: return plain<FollowerLeaseRequest>(out, c, body);
-    case Opcode::follow:  // between nodes: tests/unit/replication
+    case Opcode::peer_hello:  // between nodes: region_messages_test.cpp
+    case Opcode::heartbeat:
+    case Opcode::grant:
+    case Opcode::granted:
+    case Opcode::fence:
+    case Opcode::fenced:
+    case Opcode::hand_over:
+    case Opcode::handed_over:
+    case Opcode::follow:  // tests/unit/replication
     case Opcode::following:
     case Opcode::replica_run:
     case Opcode::replica_marks:
@@ -141,6 +152,8 @@ bool answer(std::string& out, const Frame& frame) {
     case Opcode::accept_empty: return plain<AcceptEmptyAnswer>(out, c, body);
     case Opcode::list_pins: return plain<ListPinsAnswer>(out, c, body);
     case Opcode::drop_pin: return plain<DropPinAnswer>(out, c, body);
+    case Opcode::region_status: return plain<RegionStatusAnswer>(out, c, body);
+    case Opcode::drain_node: return plain<DrainNodeAnswer>(out, c, body);
     case Opcode::open_link: return plain<OpenLinkAnswer>(out, c, body);
     case Opcode::read_marks: return plain<ReadMarksAnswer>(out, c, body);
     case Opcode::mark_checksum: return plain<MarkChecksumAnswer>(out, c, body);
@@ -149,7 +162,15 @@ bool answer(std::string& out, const Frame& frame) {
     case Opcode::drop_link:
     case Opcode::drop_scope: return with_opcode<DropAnswer>(out, opcode, c, body);
     case Opcode::follower_lease: return plain<FollowerLeaseAnswer>(out, c, body);
-    case Opcode::follow:  // between nodes: tests/unit/replication
+    case Opcode::peer_hello:  // between nodes: region_messages_test.cpp
+    case Opcode::heartbeat:
+    case Opcode::grant:
+    case Opcode::granted:
+    case Opcode::fence:
+    case Opcode::fenced:
+    case Opcode::hand_over:
+    case Opcode::handed_over:
+    case Opcode::follow:  // tests/unit/replication
     case Opcode::following:
     case Opcode::replica_run:
     case Opcode::replica_marks:

@@ -1,5 +1,6 @@
 #include "examples.hpp"
 
+#include "cluster/protocol/region_messages.hpp"
 #include "cluster/record/record.hpp"
 #include "cluster/record/record_table.hpp"
 #include "cluster/replication/message.hpp"
@@ -43,6 +44,27 @@ std::vector<Example> examples() {
     encode(example.bytes, message);
     all.push_back(std::move(example));
   };
+
+  add("peer-hello", protocol::PeerHello{ClusterId{0xbb}, "main", "n1", 0x1122334455667788, 256, "zarisd 0.2.0"});
+  add("heartbeat", protocol::Heartbeat{0x0123456789abcdef, 3, 7, {{0xa1, Generation{9}, true, {"n2", "n3"}}}});
+  const protocol::Grant grant{60'000'000, {{0xa1, Generation{9}}}};
+  for (const auto opcode : {protocol::Opcode::grant, protocol::Opcode::granted}) {
+    Example example{opcode == protocol::Opcode::grant ? "grant" : "granted", {}};
+    encode(example.bytes, opcode, grant);
+    all.push_back(std::move(example));
+  }
+  add("fence", protocol::Fence{0xa1, Generation{10}, 60'000'000});
+  protocol::Fenced fenced;
+  fenced.partition = 0xa1;
+  fenced.generation = fenced.highest = Generation{10};
+  fenced.echo = 60'000'000;
+  fenced.incarnation = 0x1122334455667788;
+  fenced.certified = true;
+  fenced.rows.push_back({segment, history, {at(9, 1001), 0xa9}, true, true});
+  fenced.rows.push_back({SegmentId{78}, HistoryId{0}, {}, false, false});
+  add("fenced", fenced);
+  add("hand-over", protocol::HandOver{0xa1, Generation{9}, "n2"});
+  add("handed-over", protocol::HandedOver{0xa1, Generation{9}, "n2", false, "n2 is not in step"});
 
   Follow follow;
   follow.number = 3;
@@ -145,6 +167,19 @@ std::optional<std::string> trip(std::string_view bytes) {
   std::string out;
   bool good = false;
   switch (static_cast<protocol::Opcode>(frame.header.opcode)) {
+    case protocol::Opcode::peer_hello: good = plain<protocol::PeerHello>(out, frame.body); break;
+    case protocol::Opcode::heartbeat: good = plain<protocol::Heartbeat>(out, frame.body); break;
+    case protocol::Opcode::grant:
+    case protocol::Opcode::granted: {
+      protocol::Grant message;
+      good = decode(frame.body, message);
+      if (good) encode(out, static_cast<protocol::Opcode>(frame.header.opcode), message);
+      break;
+    }
+    case protocol::Opcode::fence: good = plain<protocol::Fence>(out, frame.body); break;
+    case protocol::Opcode::fenced: good = plain<protocol::Fenced>(out, frame.body); break;
+    case protocol::Opcode::hand_over: good = plain<protocol::HandOver>(out, frame.body); break;
+    case protocol::Opcode::handed_over: good = plain<protocol::HandedOver>(out, frame.body); break;
     case protocol::Opcode::follow: good = plain<Follow>(out, frame.body); break;
     case protocol::Opcode::following: good = plain<Following>(out, frame.body); break;
     case protocol::Opcode::replica_run: good = plain<RunMessage>(out, frame.body); break;

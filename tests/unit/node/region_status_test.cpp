@@ -1,0 +1,78 @@
+// A node's view of its region as metrics and as a line for people.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cluster/node/node.hpp"
+#include "cluster/node/region_status.hpp"
+
+namespace zaris::node {
+namespace {
+
+RegionStatus two_nodes() {
+  RegionStatus status;
+  status.self = "n1";
+  status.leader = "n1";
+  status.converged = status.registered = true;
+  status.members = {{"n1", true, true, true, false, "alive", "0.2.0"}, {"n2", false, false, false, true, "lost", ""}};
+  RegionStatus::Partition owned;
+  owned.owner = "n1";
+  owned.state = "degraded";
+  owned.replicas = {"n2"};
+  owned.role = "serving";
+  owned.replica_lag_revisions = 12;
+  RegionStatus::Partition nobodys;
+  nobodys.state = "unavailable";
+  nobodys.replicas = {"n2"};
+  status.partitions = {owned, nobodys};
+  return status;
+}
+
+std::string scrape(const RegionStatus& status) {
+  admin::Metrics metrics;
+  metrics.add([&](admin::MetricSink& sink) { put_region_metrics(sink, status); });
+  return metrics.scrape();
+}
+
+TEST(RegionMetrics, CountWhatAnAlertAsksFor) {
+  const std::string text = scrape(two_nodes());
+  for (const char* line : {"zaris_cluster_members{state=\"registered\"} 1", "zaris_cluster_members{state=\"missing\"} 1", "zaris_cluster_members_draining 1",
+                           "zaris_cluster_partitions{state=\"degraded\"} 1", "zaris_cluster_partitions{state=\"healthy\"} 0", "zaris_cluster_partitions_without_owner 1",
+                           "zaris_cluster_partitions_without_replica 1", "zaris_partitions_owned 1", "zaris_partitions_serving 1", "zaris_replication_lag_revisions 12",
+                           "zaris_cluster_leads 1", "zaris_cluster_view_converged 1", "zaris_etcd_up 1", "zaris_grants_total{result=\"refused\"} 0"})
+    EXPECT_NE(text.find(std::string("\n") + line), std::string::npos) << line << "\n" << text;
+}
+
+TEST(RegionMetrics, AreAllThereFromTheStart) {
+  const std::string text = scrape({});
+  for (const admin::MetricFamily& family : region_families()) EXPECT_NE(text.find("# TYPE " + std::string(family.name) + " "), std::string::npos) << family.name;
+}
+
+TEST(WaitingFor, NamesTheFirstThingThatIsMissing) {
+  RegionStatus status = two_nodes();
+  status.leader.clear();
+  EXPECT_EQ(waiting_for(status), "no leader yet; 1 of 2 nodes are registered, missing: n2");
+  status.waiting_for = "1 of 2 nodes are here";
+  EXPECT_EQ(waiting_for(status), status.waiting_for);
+  status.name_taken = true;
+  EXPECT_EQ(waiting_for(status), "another process is registered under this node's name");
+  status.etcd_trouble = "connection refused";
+  EXPECT_EQ(waiting_for(status), "etcd: connection refused");
+}
+
+TEST(StatusJson, HasWhatTheAnswerHas) {
+  config::NodeConfig config;
+  config.roster = {{"n1", "10.0.0.1", 7811, 7861, 0}, {"n2", "10.0.0.2", 7811, 0, 7863}};
+  const auto answer = to_answer(two_nodes(), config);
+  EXPECT_EQ(answer.members[0].address, "10.0.0.1:7861");
+  EXPECT_EQ(answer.members[1].address, "10.0.0.2:7863") << "where no plain port is, the one with TLS";
+  const auto json = to_json(two_nodes(), config);
+  EXPECT_EQ(json["partitions"][0]["owner"], "n1");
+  EXPECT_EQ(json["partitions"][0]["replica_lag_revisions"], 12);
+  EXPECT_EQ(json["members"][1]["draining"], true);
+  EXPECT_EQ(json["etcd"]["answers"], true);
+}
+
+}  // namespace
+}  // namespace zaris::node

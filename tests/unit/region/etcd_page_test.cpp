@@ -1,0 +1,53 @@
+// docs/formats/etcd.md shows the rows that this build writes, and names every key.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "cluster/region/rows.hpp"
+
+namespace zaris::region {
+namespace {
+
+std::string page() {
+  std::ifstream in(ZARIS_ETCD_PAGE);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(EtcdPage, ShowsTheRowsThatThisBuildWrites) {
+  const std::string text = page();
+  SettingsRow settings;
+  settings.cluster = ClusterId{0xbb};
+  settings.region = "a";
+  settings.store = "main";
+  settings.segments = 256;
+  settings.replication_factor = 2;
+  settings.created_us = 1'700'000'000'000'000;
+  const ownership::Incarnation incarnation{0x1122334455667788};
+  for (const std::string& row : {encode(settings), encode(MemberRow{incarnation, "0.2.0", 1'700'000'000'000'000}), encode(LeaderRow{"n1", incarnation}),
+                                 encode(BeaconRow{3, 7, Generation{1'700'000'000}})}) {
+    EXPECT_NE(text.find("```json\n" + row + "\n```"), std::string::npos) << "docs/formats/etcd.md lacks " << row;
+  }
+  EXPECT_EQ(*decode_settings(encode(settings)), settings);
+}
+
+TEST(EtcdPage, NamesEveryKey) {
+  const std::string text = page();
+  const KeyNames keys{""};
+  for (const std::string& key : {keys.settings(), keys.leader(), keys.map(), keys.ownership(), keys.generation(), keys.beacon(), keys.links(), keys.members() + "NAME",
+                                 keys.synchronised() + "PARTITION", keys.drains() + "NAME", keys.accepted() + "PARTITION"}) {
+    EXPECT_NE(text.find("| `" + key + "` |"), std::string::npos) << key;
+  }
+}
+
+TEST(Rows, WhatCannotBeReadSaysSo) {
+  for (const char* bad : {"", "[]", "{}", "{\"format\":1}", R"({"format":2,"name":"n1","incarnation":"1122334455667788"})", R"({"format":1,"name":1,"incarnation":"1122334455667788"})",
+                          R"({"format":1,"name":"n1","incarnation":"11223344"})"}) {
+    const auto row = decode_leader(bad);
+    ASSERT_FALSE(row) << bad;
+    EXPECT_EQ(row.error().code, "cluster_document_malformed") << bad;
+  }
+}
+
+}  // namespace
+}  // namespace zaris::region
