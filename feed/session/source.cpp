@@ -245,6 +245,11 @@ void Source::subscribe(const SubscribeSegment& asked) {
     s.reached_only = true;
     store_.set_pin(pin_, hello_->scope, id, state.head, now_.wall_us);
   }
+  if (authority_.shippable) {
+    // What was closed was closed without this segment, of which some may not leave yet: nothing is said until it is closed with it.
+    closing_.reset();
+    closed_time_us_ = 0;
+  }
   attach();
   if (asked.walk) walks_waiting_.push_back({id, asked.walk->from});
   queue({.kind = Control::Kind::subscribed, .segment = id, .subscription = subscription});

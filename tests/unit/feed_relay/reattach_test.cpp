@@ -201,6 +201,24 @@ TEST(FeedRelay, AcknowledgementsHoldTheNewOwnersLogForWhatIsDurable) {
   EXPECT_EQ(place->acknowledged, at[3]);
 }
 
+TEST(FeedRelay, AnotherGatewayGoesOnUnderTheSamePin) {
+  Both r;
+  r.read_all();
+  for (int i = 0; i < 10; ++i) r.put(r.key_in(s0, "k", i), "v");
+  r.pump();
+  const Position at = *r.reader().position(s0);
+  r.reader().ack({0, {{s0, at}}});
+  r.pump();
+  r.change_gateway();
+  for (int i = 10; i < 20; ++i) r.put(r.key_in(s0, "k", i), "v");
+  r.subscribe(s0, NamedPosition{at, r.node("a").store->lineage(s0).id_of(at.generation)});
+  r.pump();
+  EXPECT_EQ(r.user().live.size(), 20u);
+  EXPECT_EQ(r.user().rows.size(), 20u);
+  EXPECT_EQ(r.node("a").store->pins(r.now.wall_us).size(), 1u);
+  r.expect_fine();
+}
+
 TEST(FeedRelay, RequestsAreAskedAgain) {
   Both r;
   r.read_all();

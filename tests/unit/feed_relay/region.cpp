@@ -2,7 +2,7 @@
 
 namespace zaris::feed {
 
-Region::Region(std::vector<std::string> names, RigOptions options, RelayOptions relay) : options_(std::move(options)) {
+Region::Region(std::vector<std::string> names, RigOptions options, RelayOptions relay) : options_(std::move(options)), relay_options_(relay) {
   for (const std::string& name : names) {
     Node& node = nodes_[name];
     node.name = name;
@@ -73,6 +73,7 @@ void Region::publish() {
     }
     table->nodes.push_back({name, "host", 1});
   }
+  table_ = table;
   relay_->on_table(table, now);
   act();
 }
@@ -86,6 +87,16 @@ void Region::cut(const std::string& name) {
   nodes_.at(name).session.reset();
   relay_->on_node_closed(name, {"peer_closed", "gone", {}}, now);
   act();
+}
+
+void Region::change_gateway() {
+  for (auto& [name, node] : nodes_) node.session.reset();
+  user_.position.clear();
+  user_.granted = 0;
+  reader_ = ReaderSession::create(options_.hello, options_.reader, user_);
+  relay_ = Relay::create(relay_options_, options_.principal);
+  relay_->on_table(table_, now);
+  hello();
 }
 
 void Region::hello() {

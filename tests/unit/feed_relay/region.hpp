@@ -47,6 +47,7 @@ class Region {
   void cut(const std::string& name);               // the connection breaks, the node lives
 
   void hello();
+  void change_gateway();                           // the session breaks; the follower begins another, at another gateway
   void subscribe(SegmentId segment, std::optional<NamedPosition> low);
   void subscribe_all_walks();
   void pump();                                     // until nobody has anything to say
@@ -62,6 +63,8 @@ class Region {
   void act();
 
   RigOptions options_;
+  RelayOptions relay_options_;
+  std::shared_ptr<RoutingTable> table_;
   std::map<std::string, Node> nodes_;
   std::map<std::uint16_t, std::string> owners_;
   std::uint64_t version_ = 0;
