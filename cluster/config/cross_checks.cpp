@@ -88,6 +88,27 @@ void check_ports(const Report& report, const std::vector<std::pair<std::string, 
   }
 }
 
+// Whoever serves the feed.
+void check_feed(const Report& report, const ListenerConfig& feed, bool client_auth_required, const std::vector<AccessRow>& access) {
+  if (!feed.address.empty()) {
+    if (!feed.tls.set() && !feed.insecure) {
+      report.wrong("listeners.feed.address", "the feed needs a certificate (tls.cert, tls.key, tls.ca), or listeners.feed.insecure: true");
+    }
+    if (feed.tls.set() && client_auth_required && feed.tls.ca.empty()) {
+      report.wrong("listeners.feed.tls.ca", "feed.client_auth is required, so the authorities of client certificates must be named here or in tls.ca");
+    }
+    if (!client_auth_required && !feed.insecure) {
+      report.wrong("feed.client_auth", "off is only possible together with listeners.feed.insecure: true");
+    }
+  }
+  std::set<std::string> subjects;
+  for (std::size_t i = 0; i < access.size(); ++i) {
+    if (!subjects.insert(access[i].subject).second) {
+      report.wrong(fmt::format("feed.access[{}].subject", i), fmt::format("{} has a row already", printable(access[i].subject)));
+    }
+  }
+}
+
 // What a region of several processes needs, and what makes no sense without one.
 void check_region(const Report& report, const NodeConfig& config) {
   if (config.standalone) {
@@ -97,7 +118,6 @@ void check_region(const Report& report, const NodeConfig& config) {
     if (!config.listeners.cluster.address.empty()) report.wrong("listeners.cluster.address", "nobody connects to it while standalone is true");
     return;
   }
-  if (!config.listeners.feed.address.empty()) report.wrong("listeners.feed.address", "only a region of one process serves the feed in this version");
   if (config.etcd.endpoints.empty()) report.wrong("etcd.endpoints", "a region of several processes needs etcd (or set standalone: true)");
   for (const std::string& endpoint : config.etcd.endpoints) {
     if (!endpoint.starts_with("http://") && !endpoint.starts_with("https://")) report.wrong("etcd.endpoints", fmt::format("{} must begin with http:// or https://", endpoint));
@@ -168,17 +188,7 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
   if (!listeners.client_tls.address.empty() && config.client_auth_required && listeners.client_tls.tls.ca.empty()) {
     report.wrong("listeners.client_tls.tls.ca", "client_auth is required, so the authorities of client certificates must be named here or in tls.ca");
   }
-  if (!listeners.feed.address.empty()) {
-    if (!listeners.feed.tls.set() && !listeners.feed.insecure) {
-      report.wrong("listeners.feed.address", "the feed needs a certificate (tls.cert, tls.key, tls.ca), or listeners.feed.insecure: true");
-    }
-    if (listeners.feed.tls.set() && config.feed.client_auth_required && listeners.feed.tls.ca.empty()) {
-      report.wrong("listeners.feed.tls.ca", "feed.client_auth is required, so the authorities of client certificates must be named here or in tls.ca");
-    }
-    if (!config.feed.client_auth_required && !listeners.feed.insecure) {
-      report.wrong("feed.client_auth", "off is only possible together with listeners.feed.insecure: true");
-    }
-  }
+  check_feed(report, listeners.feed, config.feed.client_auth_required, config.feed.access);
   check_ports(report, {{"listeners.client.address", listeners.client.address},
                        {"listeners.client_tls.address", listeners.client_tls.address},
                        {"listeners.cluster.address", listeners.cluster.address},
@@ -186,12 +196,6 @@ void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::v
                        {"listeners.admin.address", listeners.admin.address}});
   if (listeners.client.address.empty() && listeners.client_tls.address.empty()) {
     report.wrong("listeners.client.address", "neither listeners.client nor listeners.client_tls has an address: nobody could connect");
-  }
-  std::set<std::string> subjects;
-  for (std::size_t i = 0; i < config.feed.access.size(); ++i) {
-    if (!subjects.insert(config.feed.access[i].subject).second) {
-      report.wrong(fmt::format("feed.access[{}].subject", i), fmt::format("{} has a row already", printable(config.feed.access[i].subject)));
-    }
   }
   if (config.feed.fresh_interval_us > config.feed.heartbeat_us) {
     report.wrong("feed.fresh_interval", "must not be longer than feed.heartbeat: a follower that is told nothing for three heartbeats takes the source for dead");
@@ -237,6 +241,30 @@ void check_follower(FollowerConfig& config, const std::vector<Setting>& settings
       report.wrong("apply.queue_bytes", fmt::format("{} is less than {}credit ({}): what the source may send must have room", show_size(config.apply.queue_bytes), stem, show_size(link.credit_bytes)));
     }
     if (const auto scope = Scope::make(link.scope.prefixes, link.scope.slots); !scope) report.wrong(stem + "scope", scope.error().what);
+  }
+}
+
+void check_gateway(GatewayConfig& config, const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, std::vector<std::string>& warnings) {
+  const Report report{settings, mistakes, warnings};
+  auto& feed = config.listeners.feed;
+  check_pair(report, config.tls, "tls.");
+  if (feed.tls.set() || !feed.tls.key.empty()) check_pair(report, feed.tls, "listeners.feed.tls.");
+  if (config.upstream.tls.set() || !config.upstream.tls.key.empty()) check_pair(report, config.upstream.tls, "upstream.tls.");
+  complete(feed.tls, config.tls);
+  complete(config.upstream.tls, config.tls);
+  if (config.listeners.admin.address == "auto") config.listeners.admin.address.clear();
+  if (feed.address.empty() || feed.address == "auto") report.wrong("listeners.feed.address", "a gateway without its feed is nothing: give it an address");
+  check_feed(report, feed, config.feed.client_auth_required, config.feed.access);
+  check_plain(report, "listeners.admin", config.listeners.admin, "keep it on loopback");
+  check_ports(report, {{"listeners.feed.address", feed.address}, {"listeners.admin.address", config.listeners.admin.address}});
+  if (config.upstream.seeds.empty()) report.wrong("upstream.seeds", "at least one node of the region must be named");
+  for (const std::string& seed : config.upstream.seeds) {
+    if (!seed.starts_with("zaris://") && !seed.starts_with("zariss://")) report.wrong("upstream.seeds", fmt::format("{} must begin with zaris:// or zariss://", printable(seed)));
+  }
+  if (config.upstream.feed_tls && config.upstream.tls.ca.empty()) report.wrong("upstream.tls.ca", "the nodes' certificates are checked: name the authorities here or in tls.ca (or upstream.insecure: true)");
+  if (config.upstream.feed_tls && !config.upstream.tls.set()) report.wrong("upstream.tls.cert", "nodes demand a client certificate: set it here or in tls.cert and tls.key");
+  if (config.feed.fresh_interval_us > config.feed.heartbeat_us) {
+    report.wrong("feed.fresh_interval", "must not be longer than feed.heartbeat: a follower that is told nothing for three heartbeats takes the source for dead");
   }
 }
 

@@ -10,5 +10,6 @@ namespace zaris::config {
 
 void check_node(NodeConfig& config, const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, std::vector<std::string>& warnings);
 void check_follower(FollowerConfig& config, const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, std::vector<std::string>& warnings);
+void check_gateway(GatewayConfig& config, const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, std::vector<std::string>& warnings);
 
 }  // namespace zaris::config

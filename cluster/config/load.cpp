@@ -178,6 +178,8 @@ Loaded<FollowerConfig> load_follower_config(const Sources& sources) {
   return load<FollowerConfig>(follower_keys(), sources, check_follower);
 }
 
+Loaded<GatewayConfig> load_gateway_config(const Sources& sources) { return load<GatewayConfig>(gateway_keys(), sources, check_gateway); }
+
 std::vector<std::pair<std::string, std::string>> process_environment() {
   std::vector<std::pair<std::string, std::string>> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/config/follower_config.hpp"
+#include "cluster/config/gateway_config.hpp"
 #include "cluster/config/node_config.hpp"
 #include "cluster/config/tree.hpp"
 
@@ -40,6 +41,7 @@ struct Loaded {
 // named by keys of kind `file`; connects to nothing.
 [[nodiscard]] Loaded<NodeConfig> load_node_config(const Sources& sources);
 [[nodiscard]] Loaded<FollowerConfig> load_follower_config(const Sources& sources);
+[[nodiscard]] Loaded<GatewayConfig> load_gateway_config(const Sources& sources);
 
 // The process's environment in the form that Sources wants.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> process_environment();

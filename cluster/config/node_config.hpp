@@ -36,7 +36,7 @@ struct LoggingConfig {
 // A node of the region. Every node has the same list.
 struct RosterRow {
   std::string name, host;
-  std::uint32_t cluster_port = 0, client_port = 0, client_tls_port = 0;  // client ports: 0: none
+  std::uint32_t cluster_port = 0, client_port = 0, client_tls_port = 0, feed_port = 0;  // all but the first: 0: none
   friend bool operator==(const RosterRow&, const RosterRow&) = default;
 };
 

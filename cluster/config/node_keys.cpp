@@ -184,6 +184,7 @@ std::vector<KeyRow> roster_rows() {
       port("cluster_port", "7811", "Port of its `listeners.cluster`.", &RosterRow::cluster_port),
       port("client_port", "7861", "Port of its `listeners.client`; 0: none that others reach.", &RosterRow::client_port),
       port("client_tls_port", "0", "Port of its `listeners.client_tls`; 0: none.", &RosterRow::client_tls_port),
+      port("feed_port", "0", "Port of its `listeners.feed`, where gateways read what it owns; 0: none.", &RosterRow::feed_port),
   };
 }
 

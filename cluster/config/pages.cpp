@@ -224,7 +224,7 @@ std::string reference_page() {
   std::string out =
       "# Configuration\n\n"
       "<!-- Made from the key tables in cluster/config by tests/unit/config/regenerate; a test fails when it is stale. -->\n\n"
-      "`zarisd` and `zaris-follower` read YAML files (`--config FILE`, more than once: later ones win key by key), environment\n"
+      "`zarisd`, `zaris-follower` and `zaris-gateway` read YAML files (`--config FILE`, more than once: later ones win key by key), environment\n"
       "variables and flags. **Flags win over the environment, the environment over files, files over defaults.**\n\n"
       "- A flag: `--set memory.max_bytes=4GiB`. Places in a list: `--set links[0].name=eu-us`; a whole list: `--set 'links[0].scope.prefixes=[t1:, t2:]'`.\n"
       "- A variable: `ZARIS_` and the key in capitals, dots as underscores: `ZARIS_MEMORY_MAX_BYTES=4GiB`, `ZARIS_LINKS_0_NAME=eu-us`.\n"
@@ -236,10 +236,11 @@ std::string reference_page() {
       "- SIGHUP reads the files and the environment again. If anything is wrong, or a key that needs a restart has changed, nothing is taken over and the log says why.\n"
       "- The column reload: `yes` is taken over by SIGHUP; `restart` needs one; of files the `content` is read again on SIGHUP and by itself within\n"
       "  10 s of a change (also when a symbolic link is swapped), the name is not.\n"
-      "- For editors: `deploy/schema/zarisd.schema.json`, `deploy/schema/zaris-follower.schema.json` "
+      "- For editors: `deploy/schema/zarisd.schema.json`, `zaris-follower.schema.json` and `zaris-gateway.schema.json` "
       "(`# yaml-language-server: $schema=…` as the first line of a file).\n";
   add_table(out, node_keys());
   add_table(out, follower_keys());
+  add_table(out, gateway_keys());
   return out;
 }
 

@@ -22,6 +22,7 @@
 #include "cluster/node/region_member.hpp"
 #include "cluster/node/region_status.hpp"
 #include "cluster/node/request_executor.hpp"
+#include "cluster/peer/event_loop.hpp"
 
 namespace zaris::node {
 namespace {
@@ -109,6 +110,7 @@ struct Node::Impl {
   std::vector<std::function<Result<void>(const config::NodeConfig&)>> on_reload;
   std::uint32_t threads = 1;
   bool closed = false;
+  std::function<void()> on_held;                           // before serve()
   std::atomic<bool> answering{false};                      // the client threads run
   bool client_loops_watched = false;                       // main thread
 
@@ -303,6 +305,15 @@ const config::NodeConfig& Node::config() const { return impl_->options.config; }
 admin::AdminServer& Node::admin() { return impl_->admin; }
 Generation Node::generation() const { return impl_->shared->generation; }
 bool Node::serving() const { return impl_->shared->state.load(std::memory_order_acquire) == NodeState::serving; }
+bool Node::serves(SegmentId segment) const {
+  if (!impl_->shared->region) return serving();
+  return impl_->shared->region->serving.serves(segment, peer::EventLoop::now());  // while it drains too, until another does
+}
+Revision Node::replicated(SegmentId segment) const {
+  const region::HeldRow row = impl_->shared->region->held.get(segment);
+  return row.term == Generation{0} ? Revision{0} : row.held.replica.revision;
+}
+void Node::on_held(std::function<void()> then) { impl_->on_held = std::move(then); }
 std::uint32_t Node::threads() const { return impl_->threads; }
 void Node::on_reload(std::function<Result<void>(const config::NodeConfig&)> take_over) { impl_->on_reload.push_back(std::move(take_over)); }
 std::uint16_t Node::client_port() const { return impl_->listener->port(); }
@@ -325,6 +336,7 @@ void Node::serve() {
                          {[impl = impl_.get()] { impl->begin_answering(NodeState::serving); },
                           [impl = impl_.get()] {
                             if (impl->answering.load(std::memory_order_acquire)) impl->listener->notify_held();
+                            if (impl->on_held) impl->on_held();
                           }});
   } else {
     impl_->begin_answering(hold ? NodeState::holding : NodeState::serving);

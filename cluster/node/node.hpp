@@ -40,6 +40,12 @@ class Node {
   // Not while it holds after an empty start, not while it drains: then nothing must be read from it as if it were the
   // region's data. Any thread, cheap.
   [[nodiscard]] bool serving() const;
+  // One of several: may it serve the segment at this moment, and up to which revision does one synchronised replica hold it (0:
+  // nothing is known)? Any thread, cheap.
+  [[nodiscard]] bool serves(SegmentId segment) const;
+  [[nodiscard]] Revision replicated(SegmentId segment) const;
+  // Called on the region's thread whenever either answer may have changed. Before serve().
+  void on_held(std::function<void()> then);
   [[nodiscard]] std::uint32_t threads() const;  // that serve clients
   // Called on the main thread for each SIGHUP that was accepted, after the node has taken its own share over.
   void on_reload(std::function<Result<void>(const config::NodeConfig&)> take_over);

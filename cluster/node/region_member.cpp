@@ -54,6 +54,7 @@ Result<ownership::Roster> roster_of(const config::NodeConfig& config) {
     node.cluster_address = fmt::format("{}:{}", row.host, row.cluster_port);
     if (row.client_port != 0) node.client_address = fmt::format("{}:{}", row.host, row.client_port);
     if (row.client_tls_port != 0) node.client_tls_address = fmt::format("{}:{}", row.host, row.client_tls_port);
+    if (row.feed_port != 0) node.feed_address = fmt::format("{}:{}", row.host, row.feed_port);
     nodes.push_back(std::move(node));
   }
   return ownership::Roster::make(std::move(nodes));

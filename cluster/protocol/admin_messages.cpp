@@ -179,11 +179,12 @@ void encode(std::string& out, std::uint32_t correlation, const MapAnswer& answer
   pack.uint(answer.segments);
   pack.array(static_cast<std::uint32_t>(answer.nodes.size()));
   for (const MapNode& node : answer.nodes) {
-    pack.array(4);
+    pack.array(node.feed_port != 0 ? 5 : 4);
     pack.str(node.id);
     pack.str(node.host);
     pack.uint(node.port);
     pack.uint(node.tls_port);
+    if (node.feed_port != 0) pack.uint(node.feed_port);
   }
   pack.array(static_cast<std::uint32_t>(answer.runs.size()));
   for (const MapRun& run : answer.runs) {
@@ -214,6 +215,7 @@ bool decode(std::string_view body, MapAnswer& out) {
       node.host = inner.bytes();
       node.port = inner.fit<std::uint16_t>();
       node.tls_port = inner.fit<std::uint16_t>();
+      node.feed_port = inner.fit<std::uint16_t>();
       inner.finish();
     }
   }

@@ -76,11 +76,12 @@ void encode_status_request(std::string& out, std::uint32_t correlation);
 void encode(std::string& out, std::uint32_t correlation, const StatusAnswer& answer);
 [[nodiscard]] bool decode(std::string_view body, StatusAnswer& out);
 
-// ---- Map: [] → [0 version, 1 topology version, 2 segments, 3 [[node id, host, port, tls port] …],
+// ---- Map: [] → [0 version, 1 topology version, 2 segments, 3 [[node id, host, port, tls port, feed port] …],
 //                 4 [[first segment, last segment, node index, generation] …], 5 provisional] ----------------------------
 struct MapNode {
   std::string id, host;
   std::uint16_t port = 0, tls_port = 0;             // 0: no such listener
+  std::uint16_t feed_port = 0;                      // for gateways
 };
 struct MapRun {
   SegmentId first, last;                            // inclusive

@@ -216,6 +216,7 @@ std::optional<protocol::MapAnswer> RegionCore::routing() const {
     row.host = node.host;
     row.port = port_of(node.client_address);
     row.tls_port = port_of(node.client_tls_address);
+    row.feed_port = port_of(node.feed_address);
     out.nodes.push_back(std::move(row));
   }
   for (const Partition& partition : map.partitions) {

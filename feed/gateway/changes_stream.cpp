@@ -20,6 +20,7 @@ class LineStream final : public Stream {
 
   Transport transport() const override { return Transport::ndjson; }
   void on_dirty(std::span<const SegmentId> segments) override { changes_->on_dirty(segments); }
+  void on_authority() override {}
   void on_tick(Now) override {}
 
   std::optional<std::size_t> next(std::string& out, Now now) override {

@@ -194,17 +194,7 @@ void Connection::answer(const http::Request& request) {
   if (request.path == "/feed/v1") return answer_upgrade(request);
   if (request.path == "/v1/changes") return answer_changes(request);
   if (request.path == "/v1/segments") {
-    SegmentsPage page;
-    page.cluster = shared_.store.options().cluster;
-    page.segments_total = shared_.store.options().segments;
-    page.closed_time_us = shared_.store.closed_time(host_.now().wall_us);   // before the heads
-    const bool serves = !shared_.hooks.confirm || shared_.hooks.confirm();
-    for (std::uint32_t i = 0; serves && i < page.segments_total; ++i) {
-      const SegmentId id{static_cast<std::uint16_t>(i)};
-      const auto state = shared_.store.state(id);
-      page.rows.push_back({id, state.head, state.floor});
-    }
-    return respond(200, "application/json", format_segments(page));
+    return respond(200, "application/json", format_segments(shared_.origin->segments(host_.now())));
   }
   respond(404, "application/json", error_json({"http_path_unknown", fmt::format("there is no {}", printable(request.path)), "/feed/v1, /v1/changes, /v1/segments, /healthz, /readyz"}));
 }
@@ -215,7 +205,7 @@ void Connection::answer_upgrade(const http::Request& request) {
                   {"feed_upgrade_needed", "the feed is a WebSocket (RFC 6455, version 13)", "open it with a WebSocket client; GET /v1/changes is plain HTTP"});
   }
   if (!admit_session()) return;
-  start_stream(make_feed_stream(setting(), principal_), http::switch_to_websocket(*request.websocket_key));
+  start_stream(shared_.origin->feed(principal_, stream_host()), http::switch_to_websocket(*request.websocket_key));
 }
 
 bool Connection::admit_session() {
@@ -231,7 +221,7 @@ bool Connection::admit_session() {
 }
 
 void Connection::answer_changes(const http::Request& request) {
-  auto stream = make_changes_stream(setting(), principal_, request.query, host_.now());
+  auto stream = shared_.origin->changes(principal_, request.query, stream_host());
   if (!stream) {
     const unsigned status = changes_http_status(stream.error().code);
     return refuse(static_cast<std::uint16_t>(status), status == 403 ? RefusedReason::unauthorized : RefusedReason::bad_request, stream.error());
@@ -240,8 +230,8 @@ void Connection::answer_changes(const http::Request& request) {
   start_stream(std::move(*stream), http::respond_chunked("application/x-ndjson"));
 }
 
-StreamSetting Connection::setting() {
-  return {shared_.store, shared_.options.session, shared_.options.message_bytes_max, shared_.hooks.confirm ? shared_.hooks.confirm : [] { return true; }};
+StreamHost Connection::stream_host() {
+  return {host_.loop(), [this] { return host_.now(); }, [this] { host_.wants_turn(*this); }};
 }
 
 void Connection::refuse(std::uint16_t status, RefusedReason reason, const Error& error) {
@@ -444,6 +434,10 @@ void Connection::tick() {
 
 void Connection::on_dirty(std::span<const SegmentId> segments) {
   if (stream_) stream_->on_dirty(segments);
+}
+
+void Connection::on_authority() {
+  if (stream_) stream_->on_authority();
 }
 
 void Connection::go_away(std::uint32_t within_ms) {

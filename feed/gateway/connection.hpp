@@ -10,6 +10,7 @@
 
 #include "cluster/tls/channel.hpp"
 #include "feed/gateway/shared_state.hpp"
+#include "feed/gateway/origin.hpp"
 #include "feed/gateway/stream.hpp"
 #include "feed/transport/http.hpp"
 #include "feed/transport/loop.hpp"
@@ -21,6 +22,7 @@ class ConnectionHost {
  public:
   virtual ~ConnectionHost() = default;
   [[nodiscard]] virtual SharedState& shared() = 0;
+  [[nodiscard]] virtual Loop& loop() = 0;
   [[nodiscard]] virtual Now now() = 0;                     // of this pass
   virtual void wants_turn(class Connection& c) = 0;        // pump it in this pass
   virtual void read_again(Connection& c) = 0;              // call on_readable in the next pass
@@ -45,6 +47,7 @@ class Connection {
   [[nodiscard]] Pumped pump();
   void tick();                                             // deadlines; at least every 100 ms
   void on_dirty(std::span<const SegmentId> segments);
+  void on_authority();
 
   void go_away(std::uint32_t within_ms);
   void end(EndReason reason, const std::string& text);     // streams; anything else is left at once
@@ -84,7 +87,7 @@ class Connection {
   void die(DisconnectReason reason, const Error& why);
   void close_stream(DisconnectReason reason, std::string_view code, std::string_view text);
   void set_phase(Phase phase);
-  [[nodiscard]] StreamSetting setting();
+  [[nodiscard]] StreamHost stream_host();
 
   ConnectionHost& host_;
   SharedState& shared_;

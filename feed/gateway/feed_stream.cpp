@@ -16,11 +16,12 @@ class FeedStream final : public Stream {
  public:
   FeedStream(const StreamSetting& setting, const Principal& principal)
       : principal_(principal),
-        session_(SourceSession::create(setting.store, setting.options, principal, setting.confirm)),
+        session_(SourceSession::create(setting.store, setting.options, principal, setting.confirm, setting.authority)),
         reader_(websocket::Side::server, setting.message_bytes_max, false) {}
 
   Transport transport() const override { return Transport::websocket; }
   void on_dirty(std::span<const SegmentId> segments) override { session_->on_dirty(segments); }
+  void on_authority() override { session_->on_authority(); }
   void on_tick(Now now) override { session_->on_tick(now); }
 
   std::optional<std::size_t> next(std::string& out, Now now) override {
@@ -69,13 +70,7 @@ class FeedStream final : public Stream {
     return session_->ended();
   }
   std::string farewell(const std::optional<SessionEnd>& why) override {
-    using websocket::CloseCode;
-    CloseCode code = CloseCode::going_away;
-    if (why && why->code == "peer_closed") code = CloseCode::normal;
-    else if (why && why->code == "websocket_message_too_big") code = CloseCode::too_big;
-    else if (why && why->code == "websocket_unsupported") code = CloseCode::unsupported;
-    else if (why && why->protocol_error) code = CloseCode::protocol_error;
-    return websocket::frame(websocket::Opcode::close, websocket::close_payload(code, why && why->code != "peer_closed" ? why->code : std::string()));
+    return websocket_farewell(why);
   }
   bool introduced() const override { return session_->hello().has_value(); }
   void describe(SessionInfo& to) const override {
@@ -101,6 +96,16 @@ class FeedStream final : public Stream {
 };
 
 }  // namespace
+
+std::string websocket_farewell(const std::optional<SessionEnd>& why) {
+  using websocket::CloseCode;
+  CloseCode code = CloseCode::going_away;
+  if (why && why->code == "peer_closed") code = CloseCode::normal;
+  else if (why && why->code == "websocket_message_too_big") code = CloseCode::too_big;
+  else if (why && why->code == "websocket_unsupported") code = CloseCode::unsupported;
+  else if (why && why->protocol_error) code = CloseCode::protocol_error;
+  return websocket::frame(websocket::Opcode::close, websocket::close_payload(code, why && why->code != "peer_closed" ? why->code : std::string()));
+}
 
 std::unique_ptr<Stream> make_feed_stream(const StreamSetting& setting, const Principal& principal) { return std::make_unique<FeedStream>(setting, principal); }
 

@@ -28,7 +28,7 @@ FeedThread::FeedThread(SharedState& shared)
       loop_(Loop::create()),
       ticker_(loop_->timer()),
       waker_(loop_->waker()),
-      dirty_(shared.store.dirty_map([this] { waker_->wake(); })),
+      dirty_(shared.origin->dirty_map([this] { waker_->wake(); })),
       tick_interval_(std::clamp<MonoMicros>(shared.options.session.fresh_interval_us / 2, 5'000, 100'000)) {
   read_clocks();
   schedule_tick();
@@ -69,10 +69,10 @@ void FeedThread::run() {
     }
     // 1. we say that we sleep; 2. a commit sets its bit, sees that, and wakes us; or 2. it had set its bit before 1,
     // and we do not sleep. With nobody to tell it to, no commit pays for a wake-up.
-    if (!streams_.empty() && !dirty_->prepare_sleep()) continue;
+    if (dirty_ && !streams_.empty() && !dirty_->prepare_sleep()) continue;
     slept_ = true;
     loop_->run_one();
-    dirty_->awake();
+    if (dirty_) dirty_->awake();
   }
 }
 
@@ -82,10 +82,16 @@ bool FeedThread::serve() {
     c->on_readable();
   }
   dirty_segments_.clear();
-  dirty_->drain(dirty_segments_);
+  if (dirty_) dirty_->drain(dirty_segments_);
   if (!dirty_segments_.empty()) {
     for (Connection* c : streams_) {
       c->on_dirty(dirty_segments_);
+      wants_turn(*c);
+    }
+  }
+  if (authority_changed_.exchange(false, std::memory_order_acquire)) {
+    for (Connection* c : streams_) {
+      c->on_authority();
       wants_turn(*c);
     }
   }
@@ -209,6 +215,10 @@ void FeedThread::go_away(std::uint32_t within_ms) {
   loop_->post([this, within_ms] {
     for (const auto& [c, owned] : connections_) c->go_away(within_ms);
   });
+}
+
+void FeedThread::authority_changed() {
+  if (!authority_changed_.exchange(true, std::memory_order_release)) waker_->wake();
 }
 
 void FeedThread::recheck_access() {

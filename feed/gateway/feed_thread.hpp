@@ -31,6 +31,7 @@ class FeedThread final : public ConnectionHost {
   // Ends streams for which `which` holds; how many.
   std::size_t end_streams(const std::function<bool(const Connection&)>& which, EndReason reason, const std::string& text);
   void recheck_access();
+  void authority_changed();                               // every stream is told, once, before it is asked for more
   void crowd_out_one();
   // Ends everything, waits until it has left or `grace` is over, then leaves its loop.
   void stop(std::chrono::milliseconds grace);
@@ -48,7 +49,7 @@ class FeedThread final : public ConnectionHost {
   std::string& buffer() override { return buffer_; }
   void phase_changed() override { changed_ = true; }
   void stream_finished(Transport transport, const SourceCounters& counters) override;
-  [[nodiscard]] Loop& loop() { return *loop_; }
+  [[nodiscard]] Loop& loop() override { return *loop_; }
 
  private:
   void run();
@@ -73,6 +74,7 @@ class FeedThread final : public ConnectionHost {
   std::deque<Connection*> behind_;
   std::vector<SegmentId> dirty_segments_;
   std::atomic<std::size_t> count_{0};
+  std::atomic<bool> authority_changed_{false};
   bool changed_ = false, stopping_ = false, done_ = false;
   bool slept_ = false;                                    // now_ is from before a sleep
   MonoMicros stop_at_us_ = 0;

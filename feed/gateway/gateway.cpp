@@ -7,6 +7,7 @@
 
 #include "cluster/logging/event_log.hpp"
 #include "feed/gateway/feed_thread.hpp"
+#include "feed/gateway/origin.hpp"
 #include "feed/gateway/shared_state.hpp"
 
 namespace zaris::feed {
@@ -18,8 +19,8 @@ std::uint32_t thread_count(const GatewayOptions& options) {
 
 class TlsGateway final : public Gateway {
  public:
-  TlsGateway(GatewayOptions options, store::Store& store, std::shared_ptr<tls::Context> context, GatewayHooks hooks, std::shared_ptr<const AccessTable> access)
-      : shared_(std::move(options), store, std::move(context), std::move(hooks), std::move(access)) {}
+  TlsGateway(GatewayOptions options, std::unique_ptr<Origin> origin, std::shared_ptr<tls::Context> context, GatewayHooks hooks, std::shared_ptr<const AccessTable> access)
+      : shared_(std::move(options), std::move(origin), std::move(context), std::move(hooks), std::move(access)) {}
   ~TlsGateway() override { stop(std::chrono::milliseconds(0)); }
 
   Result<void> listen() {
@@ -68,6 +69,10 @@ class TlsGateway final : public Gateway {
       ended += t->end_streams([&](const Connection& c) { return (principal.empty() || c.principal().name == principal) && c.link() == link; }, reason, text);
     }
     return ended;
+  }
+
+  void authority_changed() override {
+    for (const auto& t : threads_) t->authority_changed();
   }
 
   Result<void> set_access(std::vector<AccessRule> rules) override {
@@ -138,9 +143,14 @@ class TlsGateway final : public Gateway {
 }  // namespace
 
 Result<std::unique_ptr<Gateway>> Gateway::start(GatewayOptions options, store::Store& store, std::shared_ptr<tls::Context> context, GatewayHooks hooks) {
+  auto origin = store_origin(store, {options.session, options.message_bytes_max, hooks.confirm, hooks.authority});
+  return start(std::move(options), std::move(origin), std::move(context), std::move(hooks));
+}
+
+Result<std::unique_ptr<Gateway>> Gateway::start(GatewayOptions options, std::unique_ptr<Origin> origin, std::shared_ptr<tls::Context> context, GatewayHooks hooks) {
   auto access = AccessTable::make(options.access);
   if (!access) return tl::unexpected(access.error());
-  auto gateway = std::make_unique<TlsGateway>(std::move(options), store, std::move(context), std::move(hooks), std::move(*access));
+  auto gateway = std::make_unique<TlsGateway>(std::move(options), std::move(origin), std::move(context), std::move(hooks), std::move(*access));
   if (auto r = gateway->listen(); !r) return tl::unexpected(r.error());
   return std::unique_ptr<Gateway>(std::move(gateway));
 }

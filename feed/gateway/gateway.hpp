@@ -37,6 +37,8 @@ struct GatewayOptions {
 
 struct GatewayHooks {
   std::function<bool()> confirm;                   // may this node serve now? empty: always
+  // Of one node of several, whose readers are gateways; /v1/changes is theirs to answer. Tell Gateway::authority_changed of changes.
+  SegmentAuthority authority;
   // Named checks for /readyz: empty text means fine. May be empty.
   std::function<std::vector<std::pair<std::string, std::string>>()> ready_checks;
 };
@@ -50,12 +52,17 @@ struct SessionInfo {
   double age_seconds = 0, silent_seconds = 0;      // since it was opened; since a byte came
 };
 
+class Origin;
+
 class Gateway {
  public:
   // Listens at once. Store and context outlive the gateway; `context` null: plain text, for `insecure: true` without
   // certificates. A context that does not verify clients makes every principal "anonymous".
   // Errors: listen_address_invalid, listen_failed, feed_access_invalid.
   [[nodiscard]] static Result<std::unique_ptr<Gateway>> start(GatewayOptions options, store::Store& store,
+                                                              std::shared_ptr<tls::Context> context, GatewayHooks hooks);
+  // The same, of an origin of another kind; of the hooks only ready_checks counts.
+  [[nodiscard]] static Result<std::unique_ptr<Gateway>> start(GatewayOptions options, std::unique_ptr<Origin> origin,
                                                               std::shared_ptr<tls::Context> context, GatewayHooks hooks);
   virtual ~Gateway() = default;                    // as stop(0)
 
@@ -66,6 +73,8 @@ class Gateway {
   virtual void stop(std::chrono::milliseconds grace) = 0;
   // Ends the sessions of one link of one principal (an operator dropped its pin); returns how many. Empty principal: any.
   virtual std::size_t drop(const std::string& principal, const std::string& link, EndReason reason, const std::string& text) = 0;
+  // What the hooks' `authority` answers has changed; wakes the feed threads. Any thread, cheap, until stop().
+  virtual void authority_changed() = 0;
   // All or nothing; sessions whose principal lost what it was granted end with scope_revoked. Error: feed_access_invalid.
   virtual Result<void> set_access(std::vector<AccessRule> access) = 0;
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "feed/gateway/gateway.hpp"
+#include "feed/gateway/origin.hpp"
 
 namespace zaris::feed {
 
@@ -23,11 +24,11 @@ struct SharedCounters {
 };
 
 struct SharedState {
-  SharedState(GatewayOptions o, store::Store& s, std::shared_ptr<tls::Context> c, GatewayHooks h, std::shared_ptr<const AccessTable> a)
-      : options(std::move(o)), store(s), context(std::move(c)), hooks(std::move(h)), access_(std::move(a)) {}
+  SharedState(GatewayOptions o, std::unique_ptr<Origin> s, std::shared_ptr<tls::Context> c, GatewayHooks h, std::shared_ptr<const AccessTable> a)
+      : options(std::move(o)), origin(std::move(s)), context(std::move(c)), hooks(std::move(h)), access_(std::move(a)) {}
 
   const GatewayOptions options;
-  store::Store& store;
+  const std::unique_ptr<Origin> origin;
   const std::shared_ptr<tls::Context> context;
   const GatewayHooks hooks;
   SharedCounters counters;

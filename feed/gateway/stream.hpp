@@ -22,6 +22,7 @@ class Stream {
   virtual ~Stream() = default;
   [[nodiscard]] virtual Transport transport() const = 0;
   virtual void on_dirty(std::span<const SegmentId> segments) = 0;
+  virtual void on_authority() = 0;
   virtual void on_tick(Now now) = 0;
   // Puts what is next, framed, into `out`, whose content is replaced; returns where it starts within it, empty: nothing now.
   virtual std::optional<std::size_t> next(std::string& out, Now now) = 0;
@@ -44,7 +45,10 @@ struct StreamSetting {
   const SourceOptions& options;
   std::uint64_t message_bytes_max = 0;
   std::function<bool()> confirm;
+  SegmentAuthority authority = {};
 };
+// The close frame that says why a feed session is over.
+[[nodiscard]] std::string websocket_farewell(const std::optional<SessionEnd>& why);
 [[nodiscard]] std::unique_ptr<Stream> make_feed_stream(const StreamSetting& setting, const Principal& principal);
 // Errors: those of parse_changes_request and ChangesStream::open (feed/session/changes.hpp).
 [[nodiscard]] Result<std::unique_ptr<Stream>> make_changes_stream(const StreamSetting& setting, const Principal& principal,

@@ -151,6 +151,7 @@ Hello hello(Decoder& d, Places& p) {
   if (p.next()) m.site_epoch = SiteEpoch{d.number()};
   if (p.next()) m.features = features(d);
   if (p.next()) m.generation_seen = generation(d);
+  if (p.next()) m.on_behalf_of = text(d, name_bytes_max);
   return m;
 }
 Subscribe subscribe(Decoder& d, Places& p) {

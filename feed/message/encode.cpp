@@ -35,7 +35,7 @@ class Encoder {
 
   // ---- follower → gateway
   void operator()(const Hello& m) {
-    head(MessageType::hello, 10);
+    head(MessageType::hello, m.on_behalf_of.empty() ? 10 : 11);
     p_.number(m.version_min);
     p_.number(m.version_max);
     p_.text(m.follower);
@@ -47,6 +47,7 @@ class Encoder {
     p_.number(m.site_epoch.value());
     texts(m.features);
     p_.number(m.generation_seen.value());
+    if (!m.on_behalf_of.empty()) p_.text(m.on_behalf_of);
   }
   void operator()(const Subscribe& m) {
     head(MessageType::subscribe, 1);

@@ -53,6 +53,7 @@ struct Hello {
   SiteEpoch site_epoch;
   std::vector<std::string> features;
   Generation generation_seen;                 // the highest seen anywhere; a coordinator mints above it
+  std::string on_behalf_of;                   // a gateway's: whose session it carries; empty: its own
 };
 struct SubscribeSegment {
   SegmentId segment;

@@ -275,6 +275,7 @@ Result<ChangesRequest> parse_changes_request(const std::vector<std::pair<std::st
 unsigned changes_http_status(std::string_view error_code) {
   if (error_code == "changes_invalid") return 400;
   if (error_code == "unauthorised") return 403;
+  if (error_code == "feed_of_one_node" || error_code == "changes_not_routed") return 404;
   if (error_code == "position_gone") return 410;
   return 500;
 }

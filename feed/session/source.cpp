@@ -27,8 +27,26 @@ EndReason reason_of(OnLineage verdict) {
 
 }  // namespace
 
-Source::Source(store::Store& store, SourceOptions options, Principal principal, std::function<bool()> confirm)
-    : store_(store), options_(std::move(options)), principal_(std::move(principal)), confirm_(std::move(confirm)),
+std::optional<ScopeRefusal> refuse_scope(const Principal& principal, const Scope& scope) {
+  const auto& granted = principal.granted;
+  if (std::any_of(granted.begin(), granted.end(), [&](const Scope& g) { return g.contains(scope); })) return std::nullopt;
+  const bool partly = std::any_of(granted.begin(), granted.end(), [&](const Scope& g) { return g.overlaps(scope); });
+  return ScopeRefusal{partly ? "scope_mismatch" : "unauthorised",
+                      fmt::format("{} may not read {} of the scope asked for", printable(principal.name), partly ? "all" : "anything")};
+}
+
+Position shippable_head(const store::Store& store, SegmentId segment, Position head, Revision limit) {
+  if (head.revision <= limit) return head;
+  Position shown{Generation{0}, limit};
+  const Lineage lineage = store.lineage(segment);
+  for (const LineageEntry& entry : lineage.entries()) {
+    if (entry.first <= limit) shown.generation = entry.generation;
+  }
+  return shown;
+}
+
+Source::Source(store::Store& store, SourceOptions options, Principal principal, std::function<bool()> confirm, SegmentAuthority authority)
+    : store_(store), options_(std::move(options)), principal_(std::move(principal)), confirm_(std::move(confirm)), authority_(std::move(authority)),
       segment_count_(store.options().segments) {}
 
 Source::~Source() { detach(); }
@@ -65,6 +83,41 @@ void Source::on_dirty(std::span<const SegmentId> segments) {
   }
 }
 
+void Source::on_authority() {
+  if (segments_.empty() || ended_) return;
+  if (authority_.serves) {
+    std::vector<SegmentId> lost;
+    subscribed_.each([&](SegmentId id) {
+      if (!serves(id)) lost.push_back(id);
+    });
+    for (const SegmentId id : lost) moving(id);
+  }
+  const SegmentSet waiting = held_back_;
+  held_back_.clear();  // whatever still has to wait says so again when it is looked at
+  waiting.each([&](SegmentId id) {
+    if (at(id).positioned) tail_.insert(id);
+    progress_changed_.insert(id);
+    pong_changed_.insert(id);
+  });
+}
+
+// Of the segment's log, up to where it may leave; empty: all of it.
+std::optional<Revision> Source::ship_limit(SegmentId id) const {
+  return authority_.shippable ? std::optional(authority_.shippable(id)) : std::nullopt;
+}
+
+// The head as far as it may be known outside. What was told already was shipped by this owner or by the one before.
+Position Source::shown_head(SegmentId id) {
+  const auto limit = ship_limit(id);
+  const Position head = store_.state(id).head;
+  if (!limit || head.revision <= *limit) return head;
+  held_back_.insert(id);
+  const Segment& s = at(id);
+  const Position told = s.subscribed && s.positioned ? s.told : Position{};
+  if (*limit <= told.revision) return told;
+  return shippable_head(store_, id, head, *limit);
+}
+
 void Source::on_tick(Now now) {
   now_ = now;
   if (ended_) return;
@@ -74,6 +127,7 @@ void Source::on_tick(Now now) {
     detach();
     return;
   }
+  if (authority_.serves || authority_.shippable) on_authority();
   if (hello_) check_progress_due(now);
 }
 
@@ -118,16 +172,14 @@ void Source::handle(Hello& m) {
   const ClusterId here = store_.options().cluster;
   if (m.source_expected && *m.source_expected != here)
     return refuse("wrong_cluster", fmt::format("this is cluster {}, expected was {}", hex16(here.value()), hex16(m.source_expected->value())), false);
-  const auto& granted = principal_.granted;
-  if (std::none_of(granted.begin(), granted.end(), [&](const Scope& g) { return g.contains(m.scope); })) {
-    const bool partly = std::any_of(granted.begin(), granted.end(), [&](const Scope& g) { return g.overlaps(m.scope); });
-    return refuse(partly ? "scope_mismatch" : "unauthorised",
-                  fmt::format("{} may not read {} of the scope asked for", printable(principal_.name), partly ? "all" : "anything"), false);
-  }
-  pin_ = {principal_.name, m.link, m.scope.id(), m.target};
+  if (auto refused = refuse_scope(principal_, m.scope)) return refuse(std::move(refused->code), std::move(refused->text), false);
+  // Whoever may read everything may do so for others: a gateway, whose followers' pins are theirs and not its own.
+  if (!m.on_behalf_of.empty() && refuse_scope(principal_, Scope{}))
+    return refuse("unauthorised", fmt::format("{} may not speak for others: only who may read everything may", printable(principal_.name)), false);
+  pin_ = {m.on_behalf_of.empty() ? principal_.name : m.on_behalf_of, m.link, m.scope.id(), m.target};
   filter_.emplace(m.scope);
   segments_.resize(segment_count_);
-  for (SegmentSet* set : {&subscribed_, &tail_, &progress_changed_, &pong_changed_}) set->resize(segment_count_);
+  for (SegmentSet* set : {&subscribed_, &tail_, &progress_changed_, &pong_changed_, &held_back_}) set->resize(segment_count_);
   // A pin that was cut while its reader was away has told its story once this one learns where it stands.
   for (const store::PinInfo& pin : store_.pins(now_.wall_us)) {
     if (pin.lost && pin.key == pin_) store_.drop_pin(pin_);
@@ -153,6 +205,7 @@ void Source::subscribe(const SubscribeSegment& asked) {
   const std::uint32_t subscription = s.subscription + 1;
   s = Segment{};
   s.subscription = subscription;
+  if (!serves(id)) return moving(id);
   // State first: a lineage read after it knows every generation up to that head.
   const store::SegmentState state = store_.state(id);
   const Lineage lineage = store_.lineage(id);
@@ -183,6 +236,7 @@ void Source::subscribe(const SubscribeSegment& asked) {
   if (asked.low || !asked.walk) {
     s.positioned = true;
     s.told = s.scanned = asked.low ? asked.low->at : state.head;
+    if (const auto limit = ship_limit(id); !asked.low && limit && *limit < state.head.revision && limit->value() + 1 >= state.floor.value()) s.told = s.scanned = shown_head(id);
     if (nothing_missed) s.scanned = *nothing_missed;
     tail_.insert(id);
     store_.set_pin(pin_, hello_->scope, id, s.told, now_.wall_us);
@@ -190,6 +244,11 @@ void Source::subscribe(const SubscribeSegment& asked) {
     // Nothing is held yet: the runs begin where the first chunk stands. Until then the log may not run away.
     s.reached_only = true;
     store_.set_pin(pin_, hello_->scope, id, state.head, now_.wall_us);
+  }
+  if (authority_.shippable) {
+    // What was closed was closed without this segment, of which some may not leave yet: nothing is said until it is closed with it.
+    closing_.reset();
+    closed_time_us_ = 0;
   }
   attach();
   if (asked.walk) walks_waiting_.push_back({id, asked.walk->from});
@@ -232,6 +291,7 @@ void Source::handle(FetchKeys& m) {
   std::size_t bytes = 0;
   for (const std::string& key : m.keys) bytes += key.size() + sizeof key;
   if (m.segment.value() >= segment_count_) return refuse("protocol_error", fmt::format("there is no segment {}", m.segment.value()), true);
+  if (!serves(m.segment)) return moving(m.segment);
   if (requests_.size() >= requests_most || request_bytes_ + bytes > request_bytes_most)
     return refuse("protocol_error", "too many requests are waiting for their answers", true);
   request_bytes_ += bytes;
@@ -240,6 +300,7 @@ void Source::handle(FetchKeys& m) {
 
 void Source::handle(DigestRequest& m) {
   if (m.segment.value() >= segment_count_) return refuse("protocol_error", fmt::format("there is no segment {}", m.segment.value()), true);
+  if (!serves(m.segment)) return moving(m.segment);
   if (requests_.size() >= requests_most) return refuse("protocol_error", "too many requests are waiting for their answers", true);
   requests_.emplace_back(std::move(m));
 }
@@ -254,7 +315,7 @@ void Source::handle(Ping& m) {
 void Source::leave(SegmentId id) {
   Segment& s = at(id);
   s.subscribed = s.positioned = false;
-  for (SegmentSet* set : {&subscribed_, &tail_, &progress_changed_, &pong_changed_}) set->erase(id);
+  for (SegmentSet* set : {&subscribed_, &tail_, &progress_changed_, &pong_changed_, &held_back_}) set->erase(id);
   std::erase_if(walks_waiting_, [&](const WalkRequest& w) { return w.segment == id; });
   std::erase_if(walks_, [&](const ActiveWalk& w) { return w.segment == id; });
   if (large_ && large_->segment == id) large_.reset();
@@ -264,8 +325,23 @@ void Source::leave(SegmentId id) {
   }
 }
 
+void Source::moving(SegmentId id) {
+  std::erase_if(requests_, [&](const auto& request) {
+    if (segment_of_request(request) != id) return false;
+    if (const auto* fetch = std::get_if<Fetch>(&request)) {
+      for (const std::string& key : fetch->asked.keys) request_bytes_ -= key.size() + sizeof key;
+    }
+    return true;
+  });
+  end_segment(id, EndReason::ownership_moving, "this node does not serve the segment now");
+}
+
 void Source::end_segment(SegmentId id, EndReason reason, std::string text, std::optional<Position> surviving, Revision floor) {
   leave(id);
+  // A log that another node has begun to replace proves nothing about its reader.
+  const bool about_the_log = reason == EndReason::below_floor || reason == EndReason::diverged || reason == EndReason::unknown_lineage ||
+                             reason == EndReason::source_reset || reason == EndReason::ahead_of_source || reason == EndReason::too_slow;
+  if (about_the_log && !serves(id)) return moving(id);
   const bool with_lineage = reason == EndReason::diverged || reason == EndReason::unknown_lineage || reason == EndReason::source_reset;
   queue({.kind = Control::Kind::stream_end, .segment = id, .subscription = at(id).subscription, .reason = reason,
          .with_lineage = with_lineage, .code = {}, .text = std::move(text), .surviving = surviving, .floor = floor});
@@ -317,6 +393,7 @@ void Source::encode_welcome(std::string& out) {
     m.roots.push_back(store_.lineage(id).root());
     if (!filter_->full()) continue;  // a count of what one may not see
     const store::SegmentState state = store_.state(id);
+    if (state.role != store::SegmentRole::owner) continue;  // the owner counts them
     m.live_keys += state.live_keys;
     m.live_bytes += state.live_bytes;
   }
@@ -328,15 +405,16 @@ bool Source::encode_subscribed(std::string& out, const Control& control) {
   if (!s.subscribed || s.subscription != control.subscription) return false;  // asked anew, or ended, meanwhile
   const store::SegmentState state = store_.state(control.segment);
   Lineage lineage = store_.lineage(control.segment);
+  if (lineage.entries().empty()) return false;  // its copy has just been given up: on_authority says so
   s.lineage_told = lineage.entries().back().generation;
-  encode_to(out, GatewayMessage{Subscribed{control.segment, s.positioned ? std::optional(s.told) : std::nullopt, state.head, state.floor,
+  encode_to(out, GatewayMessage{Subscribed{control.segment, s.positioned ? std::optional(s.told) : std::nullopt, shown_head(control.segment), state.floor,
                                            std::move(lineage), s.subscription}});
   return true;
 }
 
 std::unique_ptr<SourceSession> SourceSession::create(store::Store& store, SourceOptions options, Principal principal,
-                                                     std::function<bool()> confirm) {
-  return std::make_unique<Source>(store, std::move(options), std::move(principal), std::move(confirm));
+                                                     std::function<bool()> confirm, SegmentAuthority authority) {
+  return std::make_unique<Source>(store, std::move(options), std::move(principal), std::move(confirm), std::move(authority));
 }
 
 }  // namespace zaris::feed

@@ -40,6 +40,21 @@ struct Principal {
   std::string name;
   std::vector<Scope> granted;                 // a scope asked for must lie within one of them
 };
+// Why `principal` may not read `scope`; empty: it may.
+struct ScopeRefusal { std::string code, text; };
+[[nodiscard]] std::optional<ScopeRefusal> refuse_scope(const Principal& principal, const Scope& scope);
+
+// One node of several: what a session asks about each segment before it speaks of it. Empty functions: this process alone is the
+// region, which serves everything and waits for nobody. Design page feed, rules 2 and 5; cluster, "Who may serve". Any thread.
+struct SegmentAuthority {
+  // May this node serve the segment at this moment? Asked again after what is to be sent has been read.
+  std::function<bool(SegmentId)> serves;
+  // The highest revision that may leave (`feed.ship: replicated`: what one synchronised replica has); 0: nothing is known to be held.
+  std::function<Revision(SegmentId)> shippable;
+};
+
+// A head as far as `limit` lets it be known: the position of that revision.
+[[nodiscard]] Position shippable_head(const store::Store& store, SegmentId segment, Position head, Revision limit);
 
 struct Now { MonoMicros mono_us = 0; WallMicros wall_us = 0; };
 
@@ -54,12 +69,14 @@ class SourceSession {
  public:
   // `confirm` answers whether this node may serve now (standalone: true). Store and principal outlive the session.
   [[nodiscard]] static std::unique_ptr<SourceSession> create(store::Store& store, SourceOptions options, Principal principal,
-                                                             std::function<bool()> confirm);
+                                                             std::function<bool()> confirm, SegmentAuthority authority = {});
   virtual ~SourceSession() = default;
 
   virtual void on_message(std::string_view bytes, Now now) = 0;
   // These segments' logs have moved (from the thread's DirtyMap). Level-triggered: forgetting one is a bug, repeating is free.
   virtual void on_dirty(std::span<const SegmentId> segments) = 0;
+  // More may leave than before, or something is served that was not, or the other way round (SegmentAuthority).
+  virtual void on_authority() = 0;
   // At least every fresh interval.
   virtual void on_tick(Now now) = 0;
   // Appends the next message to `out` (the shell leaves room for its own header in front). False: nothing to say now;

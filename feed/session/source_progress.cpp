@@ -22,7 +22,25 @@ void Source::check_progress_due(Now now) {
   if (!interval_over && covered_bytes_ <= covered_bytes_most(store_.options().log_budget_bytes)) return;
   progress_due_ = true;
   progress_heads_known_ = false;
-  closed_time_us_ = store_.closed_time(now.wall_us);
+  read_closed_time(now);
+}
+
+void Source::read_closed_time(Now now) {
+  if (!authority_.shippable) {
+    closed_time_us_ = store_.closed_time(now.wall_us);
+    return;
+  }
+  if (!closing_) {
+    closing_ = Closing{store_.closed_time(now.wall_us), {}};
+    subscribed_.each([&](SegmentId id) {
+      const Revision head = store_.state(id).head.revision;
+      if (authority_.shippable(id) < head) closing_->heads.emplace_back(id, head);
+    });
+  }
+  std::erase_if(closing_->heads, [&](const auto& h) { return !subscribed_.contains(h.first) || authority_.shippable(h.first) >= h.second; });
+  if (!closing_->heads.empty()) return;
+  closed_time_us_ = std::max(closed_time_us_, closing_->time_us);
+  closing_.reset();
 }
 
 bool Source::next_progress(std::string& out) {
@@ -32,7 +50,7 @@ bool Source::next_progress(std::string& out) {
   covered_bytes_ = 0;
   if (!progress_heads_known_) {
     subscribed_.each([&](SegmentId id) {
-      if (trace(store_.state(id).head) != at(id).progress_head) progress_changed_.insert(id);
+      if (trace(shown_head(id)) != at(id).progress_head) progress_changed_.insert(id);
     });
   }
   Progress m{now_.wall_us, closed_time_us_, {}};
@@ -50,12 +68,13 @@ bool Source::next_progress(std::string& out) {
     const bool passed_over = s.told != s.scanned && !(large_ && large_->segment == id);
     const bool moves = passed_over && s.told.generation == s.scanned.generation;
     if (passed_over && !moves) tail_.insert(id);
-    ProgressRow out_row{id, moves ? s.scanned : s.told, state.head, state.floor,
+    ProgressRow out_row{id, moves ? s.scanned : s.told, {}, state.floor,
                         filter_->full() ? store_.log_bytes_after(id, s.told.revision) : 0, moves ? std::optional(s.told) : std::nullopt};
     s.told = out_row.position;
-    s.progress_head = trace(state.head);
+    out_row.head = shown_head(id);
+    s.progress_head = trace(out_row.head);
     // A new head that nobody has said is dirty is more for the tail all the same.
-    if (state.head.revision > s.scanned.revision && !(large_ && large_->segment == id) && !(pending_ && pending_->segment == id)) tail_.insert(id);
+    if (out_row.head.revision > s.scanned.revision && !(large_ && large_->segment == id) && !(pending_ && pending_->segment == id)) tail_.insert(id);
     m.rows.push_back(out_row);
   };
   SegmentSet rows = progress_changed_;
@@ -75,7 +94,7 @@ bool Source::next_pong(std::string& out) {
   ping_.reset();
   const auto row = [&](SegmentId id) {
     Segment& s = at(id);
-    const Position head = store_.state(id).head;
+    const Position head = shown_head(id);
     if (trace(head) == s.pong_head) return;
     s.pong_head = trace(head);
     m.rows.push_back({id, head});
@@ -83,6 +102,18 @@ bool Source::next_pong(std::string& out) {
   if (pong_heads_known_) pong_changed_.each(row);
   else subscribed_.each(row);
   pong_changed_.clear();
+  // Asked last: whoever may serve at this moment has confirmed it after the Ping came in. A segment of which nothing is known to be
+  // held by another has a head that cannot be said.
+  std::vector<SegmentId> unavailable;
+  if (authority_.serves || authority_.shippable) subscribed_.each([&](SegmentId id) {
+    if (!serves(id) || ship_limit(id) == Revision{0}) unavailable.push_back(id);
+  });
+  std::erase_if(m.rows, [&](const PongRow& r) { return std::find(unavailable.begin(), unavailable.end(), r.segment) != unavailable.end(); });
+  for (const SegmentId id : unavailable) {
+    at(id).pong_head = 0;  // said when it can be
+    pong_changed_.insert(id);
+  }
+  m.unavailable = std::move(unavailable);
   encode_to(out, GatewayMessage{std::move(m)});
   return true;
 }

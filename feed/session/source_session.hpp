@@ -16,11 +16,12 @@ namespace zaris::feed {
 
 class Source final : public SourceSession {
  public:
-  Source(store::Store& store, SourceOptions options, Principal principal, std::function<bool()> confirm);
+  Source(store::Store& store, SourceOptions options, Principal principal, std::function<bool()> confirm, SegmentAuthority authority);
   ~Source() override;
 
   void on_message(std::string_view bytes, Now now) override;
   void on_dirty(std::span<const SegmentId> segments) override;
+  void on_authority() override;
   void on_tick(Now now) override;
   bool next_message(std::string& out, Now now) override;
   void end(EndReason reason, std::string_view text) override;
@@ -93,6 +94,11 @@ class Source final : public SourceSession {
   void handle(DigestRequest& m);
   void handle(Ping& m);
   void subscribe(const SubscribeSegment& asked);
+  [[nodiscard]] bool serves(SegmentId id) const { return !authority_.serves || authority_.serves(id); }
+  void moving(SegmentId id);
+  [[nodiscard]] static SegmentId segment_of_request(const std::variant<Fetch, DigestRequest>& request);
+  [[nodiscard]] std::optional<Revision> ship_limit(SegmentId id) const;
+  [[nodiscard]] Position shown_head(SegmentId id);
   std::optional<Position> moved_while_away(SegmentId id, Position low);
   void refuse(std::string code, std::string text, bool protocol_error);
   void end_segment(SegmentId id, EndReason reason, std::string text, std::optional<Position> surviving = {}, Revision floor = {});
@@ -131,6 +137,7 @@ class Source final : public SourceSession {
 
   // ---- source_progress.cpp
   void check_progress_due(Now now);
+  void read_closed_time(Now now);
   bool next_pong(std::string& out);
   bool next_progress(std::string& out);
 
@@ -141,6 +148,7 @@ class Source final : public SourceSession {
   const SourceOptions options_;
   const Principal principal_;
   const std::function<bool()> confirm_;
+  const SegmentAuthority authority_;
   const std::uint32_t segment_count_;
 
   std::optional<Hello> hello_;
@@ -157,6 +165,7 @@ class Source final : public SourceSession {
   SegmentSet subscribed_;
   SegmentSet tail_;             // may have log above `scanned` and may go on
   SegmentSet progress_changed_, pong_changed_;
+  SegmentSet held_back_;        // have log that may not leave yet
   std::uint32_t tail_from_ = 0;      // round-robin: where the next batch begins
   std::list<Control> control_;   // lists: nothing is held while they are empty, and a session is mostly idle
 
@@ -180,6 +189,9 @@ class Source final : public SourceSession {
   bool progress_due_ = false;
   bool progress_heads_known_ = false;   // the dirty map was drained after closed_time_us_ had been read
   WallMicros closed_time_us_ = 0;
+  // A closed time may be said when every head from after its reading may leave: the heads that could not, then.
+  struct Closing { WallMicros time_us = 0; std::vector<std::pair<SegmentId, Revision>> heads; };
+  std::optional<Closing> closing_;
   std::uint64_t covered_bytes_ = 0;     // log passed over since the last Progress
   std::optional<MonoMicros> ping_;
   bool pong_heads_known_ = false;       // the dirty map was drained after the Ping had come in

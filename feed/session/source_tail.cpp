@@ -85,6 +85,11 @@ bool Source::next_data(std::string& out) {
     if (waited_for || !begin_pending()) return parts_only(out);
     if (!control_.empty()) return next_control(out);
   }
+  if (const SegmentId id = pending_->segment; !serves(id)) {
+    pending_.reset();
+    moving(id);
+    return next_control(out);
+  }
   if (!credit_for(pending_->credit)) return parts_only(out);  // all data waits, or its turn would never come
   send_pending(out);
   full_batches_ = 0;
@@ -162,6 +167,21 @@ Source::Turn Source::tail_segment(BatchWriter& writer, std::string& out, std::si
       case store::LogRead::ok:
         break;
     }
+    std::size_t count = stretch.index.size();
+    const auto limit = ship_limit(id);
+    // What was read counts only if it was this node's to serve afterwards still.
+    if (!serves(id)) {
+      moving(id);
+      return Turn::message_done;
+    }
+    if (limit && s.scanned.revision.value() + count > limit->value()) {
+      held_back_.insert(id);
+      count = limit->value() > s.scanned.revision.value() ? limit->value() - s.scanned.revision.value() : 0;
+      if (count == 0) {
+        tail_.erase(id);
+        return Turn::next_segment;
+      }
+    }
     if (stretch.generation > s.lineage_told) {
       // Before any data of it: which generation this is, and where the one before it ended. What was passed over of that
       // one belongs to a run of its own.
@@ -169,7 +189,6 @@ Source::Turn Source::tail_segment(BatchWriter& writer, std::string& out, std::si
       queue({.kind = Control::Kind::subscribed, .segment = id, .subscription = s.subscription});
       return Turn::message_done;
     }
-    std::size_t count = stretch.index.size();
     if (waited_for) count = std::min<std::size_t>(count, pending_->as_of.at.revision.value() - s.scanned.revision.value());
     const std::uint64_t scan_before = scan_left_;
     switch (append_stretch(writer, out, room, id, stretch, count)) {
@@ -307,7 +326,7 @@ void Source::next_part(std::string& out) {
   part.slot = large.stretch.index[large.index].slot;
   part.row_flags = (large.stretch.index[large.index].flags & store::log_flag_tombstone) != 0 ? row_flag_tombstone : 0;
   large.offset += part.bytes.size();
-  part.reaches_head = large.offset == record.size() && store_.state(large.segment).head == large.at;
+  part.reaches_head = large.offset == record.size() && shown_head(large.segment) == large.at;
   encode_to(out, GatewayMessage{part});
   if (large.offset < record.size()) return;
   s.told = s.scanned = large.at;
@@ -324,6 +343,7 @@ void Source::next_part(std::string& out) {
 void Source::trimmed(SegmentId id) {
   const store::SegmentState state = store_.state(id);
   const std::uint64_t next = at(id).scanned.revision.value() + 1;
+  if (!serves(id)) return moving(id);
   bool lost = pin_lost_;
   for (const store::PinInfo& pin : store_.pins(now_.wall_us)) lost |= pin.lost && pin.key == pin_;
   const std::string text = fmt::format("the log begins at {}, {} was to be sent next", state.floor.value(), next);

@@ -30,6 +30,7 @@ bool Source::near_head(SegmentId id) const {
 
 bool Source::pending_reached() const {
   const Segment& s = at(pending_->segment);
+  if (const auto limit = ship_limit(pending_->segment); limit && *limit < pending_->as_of.at.revision) return false;
   return !s.subscribed || !s.positioned || s.told >= pending_->as_of.at;
 }
 
@@ -88,13 +89,17 @@ void Source::send_pending(std::string& out) {
   if (last) std::erase_if(walks_, [&](const ActiveWalk& w) { return w.segment == id; });
 }
 
+SegmentId Source::segment_of_request(const std::variant<Fetch, DigestRequest>& request) {
+  return std::visit([](const auto& r) {
+    if constexpr (requires { r.asked; }) return r.asked.segment;
+    else return r.segment;
+  }, request);
+}
+
 bool Source::take_request() {
   for (auto it = requests_.begin(); it != requests_.end(); ++it) {
     auto& request = *it;
-    const SegmentId id = std::visit([](const auto& r) {
-      if constexpr (requires { r.asked; }) return r.asked.segment;
-      else return r.segment;
-    }, request);
+    const SegmentId id = segment_of_request(request);
     const Segment& s = at(id);
     if (s.subscribed && s.positioned && !near_head(id)) continue;
     if (!std::visit([this](auto& r) { return answer(r); }, request)) continue;

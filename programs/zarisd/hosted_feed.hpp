@@ -23,6 +23,4 @@ class HostedFeed {
   std::unique_ptr<feed::Gateway> gateway_;
 };
 
-[[nodiscard]] std::span<const admin::MetricFamily> feed_families();
-
 }  // namespace zaris

@@ -34,6 +34,8 @@ arrows = {
     "feed/message": ["cluster/base", "cluster/record", "cluster/placement"],
     "feed/session": ["cluster/base", "cluster/record", "cluster/placement", "cluster/store", "feed/message"],
     "feed/transport": ["cluster/base", "cluster/record", "cluster/net", "cluster/tls"],
+    "feed/relay": ["cluster/base", "cluster/record", "cluster/placement", "cluster/protocol", "feed/message", "feed/session"],
+    "feed/routed": ["cluster/", "feed/"],
     "feed/gateway": ["cluster/", "feed/message", "feed/session", "feed/transport"],
     "feed/client": ["cluster/base", "cluster/logging", "cluster/record", "cluster/placement", "cluster/net", "cluster/tls", "feed/message", "feed/session", "feed/transport"],
     "feed/cli": ["cluster/", "feed/"],
@@ -44,7 +46,7 @@ arrows = {
                        "cluster/net", "cluster/admin", "feed/", "cursor", "follower/"],
 }
 # No sockets, clocks, threads, files or randomness: what decides can be run by the simulator.
-cores = ["cluster/record", "cluster/placement", "cluster/ownership", "cluster/etcd", "cluster/protocol", "cluster/store", "cluster/replication", "cluster/region", "feed/message", "feed/session", "follower/link"]
+cores = ["cluster/record", "cluster/placement", "cluster/ownership", "cluster/etcd", "cluster/protocol", "cluster/store", "cluster/replication", "cluster/region", "feed/message", "feed/session", "feed/relay", "follower/link"]
 core_bans = [r"#include <(boost/asio|boost/beast|openssl|lmdb|thread|fstream|filesystem|random|sys/socket|unistd)", r"_clock::now\(", r"std::random_device",
              r"\bgetenv\(", r"\bclock_gettime\("]
 core_exceptions = {("cluster/placement/scope.cpp", "openssl/sha.h")}  # a pure function

@@ -32,10 +32,11 @@ TEST(Pages, are_current) {
   expect_current("docs/reference/configuration.md", reference_page());
   expect_current("deploy/schema/zarisd.schema.json", json_schema(node_keys()));
   expect_current("deploy/schema/zaris-follower.schema.json", json_schema(follower_keys()));
+  expect_current("deploy/schema/zaris-gateway.schema.json", json_schema(gateway_keys()));
 }
 
 TEST(Pages, every_default_is_a_legal_value) {
-  for (const KeyTable* table : {&node_keys(), &follower_keys()}) {
+  for (const KeyTable* table : {&node_keys(), &follower_keys(), &gateway_keys()}) {
     for (const KeyRow& row : table->rows) {
       if (!row.required) (void)default_value(row);  // asserts
     }
@@ -48,7 +49,7 @@ TEST(Pages, every_default_is_a_legal_value) {
 }
 
 TEST(Pages, every_key_is_documented_and_secrets_are_files) {
-  for (const KeyTable* table : {&node_keys(), &follower_keys()}) {
+  for (const KeyTable* table : {&node_keys(), &follower_keys(), &gateway_keys()}) {
     for (const KeyRow& row : table->rows) {
       EXPECT_FALSE(row.doc.empty()) << row.key;
       for (const char* secret : {"password", "secret", "token"}) {

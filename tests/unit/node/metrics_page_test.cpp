@@ -9,7 +9,7 @@
 #include "cluster/admin/certificate_watch.hpp"
 #include "cluster/node/node.hpp"
 #include "follower/shell/link_metrics.hpp"
-#include "programs/zarisd/hosted_feed.hpp"
+#include "programs/feed_metrics/feed_metrics.hpp"
 
 namespace zaris {
 namespace {
@@ -20,7 +20,8 @@ std::vector<admin::MetricChapter> chapters() {
           {"Every process: certificates", admin::certificate_families()},
           {"zarisd: node", node::node_families()},
           {"zarisd: one of several nodes", node::region_families()},
-          {"zarisd: feed", feed_families()},
+          {"zarisd and zaris-gateway: feed", feed_families()},
+          {"zaris-gateway", table_families()},
           {"zaris-follower", follower::follower_families()}};
 }
 

@@ -1,0 +1,173 @@
+#include "feed/routed/routed_origin.hpp"
+
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "cluster/logging/event_log.hpp"
+#include "feed/client/connection.hpp"
+#include "feed/gateway/gateway.hpp"
+#include "feed/transport/websocket.hpp"
+
+namespace zaris::feed {
+namespace {
+
+constexpr std::size_t control_frames_max = 64;           // answers to WebSocket pings that wait; more are dropped
+
+class RelayStream final : public Stream {
+ public:
+  RelayStream(RegionWatch& watch, const RoutedOptions& options, const Principal& principal, StreamHost host)
+      : watch_(watch), options_(options), principal_(principal), host_(std::move(host)), relay_(Relay::create(options.relay, principal)),
+        reader_(websocket::Side::server, options.message_bytes_max, false) {
+    take_table();
+  }
+  ~RelayStream() override { nodes_.clear(); }
+
+  Transport transport() const override { return Transport::websocket; }
+  void on_dirty(std::span<const SegmentId>) override {}
+  void on_authority() override { take_table(); }
+  void on_tick(Now now) override {
+    take_table();
+    relay_->on_tick(now);
+    act();
+  }
+
+  std::optional<std::size_t> next(std::string& out, Now now) override {
+    if (!control_.empty()) {
+      out = std::move(control_.front());
+      control_.pop_front();
+      return 0;
+    }
+    out.resize(websocket::header_room);
+    const bool said = relay_->next_message(out, now);
+    act();
+    if (!said) return std::nullopt;
+    return websocket::put_header(out);
+  }
+
+  Result<void> on_bytes(std::string_view bytes, Now now) override {
+    using Kind = websocket::Reader::Event::Kind;
+    while (!bytes.empty()) {
+      auto event = reader_.take(bytes);
+      if (!event) return tl::unexpected(event.error());
+      if (!*event) break;
+      switch ((*event)->kind) {
+        case Kind::message: relay_->on_message(*(*event)->bytes, now); break;
+        case Kind::ping:
+          if (control_.size() < control_frames_max) control_.push_back(websocket::frame(websocket::Opcode::pong, *(*event)->bytes));
+          break;
+        case Kind::pong: break;
+        case Kind::close: closed_by_peer_ = true; return {};
+      }
+    }
+    act();
+    return {};
+  }
+
+  void go_away(std::string_view text, std::uint32_t within_ms) override {
+    control_.push_back(websocket::frame(websocket::Opcode::binary, encode(GatewayMessage(GoAway{std::string(text), within_ms}))));
+  }
+  void end(EndReason reason, std::string_view text) override { relay_->end(reason, text); }
+
+  std::optional<SessionEnd> ended() const override {
+    if (closed_by_peer_) return SessionEnd{"peer_closed", "the follower ended the session", false};
+    return relay_->ended();
+  }
+  std::string farewell(const std::optional<SessionEnd>& why) override { return websocket_farewell(why); }
+  bool introduced() const override { return relay_->hello().has_value(); }
+  void describe(SessionInfo& to) const override {
+    to.principal = principal_.name;
+    to.transport = "websocket";
+    if (const auto& hello = relay_->hello()) {
+      to.follower = hello->follower;
+      to.link = hello->link;
+      to.scope = hello->scope.id();
+    }
+    to.credit_left = relay_->credit_left();
+    to.records_sent = relay_->counters().passed.records;
+  }
+  SourceCounters counters() const override { return relay_->counters().passed; }
+  std::uint64_t held_bytes() const override { return reader_.held_bytes() + relay_->held_bytes(); }
+
+ private:
+  void take_table() {
+    if (auto table = watch_.table(); table && table != table_) {
+      table_ = table;
+      relay_->on_table(std::move(table), host_.now());
+      act();
+    }
+  }
+
+  // What the relay wants done; said once everything that came in has been told to it.
+  void act() {
+    if (relay_->take_table_doubt()) watch_.doubt();
+    for (RelayCommand& command : relay_->take_commands()) {
+      if (command.kind == RelayCommand::Kind::hang_up) {
+        nodes_.erase(command.node);
+        continue;
+      }
+      FeedConnection::Handlers on;
+      const std::string node = command.node;
+      on.on_open = [this, node] {
+        relay_->on_node_open(node, host_.now());
+        act();
+      };
+      on.on_message = [this, node](std::shared_ptr<const std::string> bytes) {
+        relay_->on_node_message(node, std::move(bytes), host_.now());
+        act();
+        host_.wants_turn();
+      };
+      on.on_closed = [this, node](const Error& why) {
+        logging::write(logging::Level::warning, "feed_node_lost", why.what, {{"code", why.code}, {"node", node}});
+        nodes_.erase(node);
+        relay_->on_node_closed(node, why, host_.now());
+        act();
+        host_.wants_turn();
+      };
+      FeedEndpoint endpoint{command.host, command.port, options_.feed_tls};
+      endpoint.message_bytes_max = 64u << 20;
+      nodes_[node] = FeedConnection::open(host_.loop, std::move(endpoint), std::move(on));
+    }
+    // Sending may end a connection, and that changes the list.
+    std::vector<std::string> names;
+    for (const auto& [node, connection] : nodes_) names.push_back(node);
+    for (const std::string& node : names) {
+      for (std::string out; nodes_.contains(node) && relay_->next_to_node(node, out); out.clear()) nodes_.at(node)->send(out);
+    }
+  }
+
+  RegionWatch& watch_;
+  const RoutedOptions& options_;
+  const Principal principal_;
+  const StreamHost host_;
+  std::unique_ptr<Relay> relay_;
+  websocket::Reader reader_;
+  std::shared_ptr<const RoutingTable> table_;
+  std::map<std::string, std::unique_ptr<FeedConnection>> nodes_;
+  std::deque<std::string> control_;
+  bool closed_by_peer_ = false;
+};
+
+class RoutedOrigin final : public Origin {
+ public:
+  RoutedOrigin(RegionWatch& watch, RoutedOptions options) : watch_(watch), options_(std::move(options)) {}
+
+  std::unique_ptr<Stream> feed(const Principal& principal, StreamHost host) override {
+    return std::make_unique<RelayStream>(watch_, options_, principal, std::move(host));
+  }
+  Result<std::unique_ptr<Stream>> changes(const Principal&, const std::vector<std::pair<std::string, std::string>>&, StreamHost) override {
+    return failure("changes_not_routed", "this gateway does not answer /v1/changes yet", "read /feed/v1");
+  }
+  SegmentsPage segments(Now) override { return watch_.segments(); }
+  std::unique_ptr<store::DirtyMap> dirty_map(std::function<void()>) override { return nullptr; }
+
+ private:
+  RegionWatch& watch_;
+  const RoutedOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Origin> routed_origin(RegionWatch& watch, RoutedOptions options) { return std::make_unique<RoutedOrigin>(watch, std::move(options)); }
+
+}  // namespace zaris::feed
