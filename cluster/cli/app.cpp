@@ -128,6 +128,7 @@ int run(int argc, char** argv, const BuildInfo& build) {
     add_wait(app, context);
     add_replay(app, context);
     add_node(app, context);
+    add_store(app, context);
     add_tls(app, context);
     add_explain(app, context);
     add_version(app, context);

@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cluster/cli/link_json.hpp"
+#include "cluster/cli/region_words.hpp"
 #include "cluster/cli/verbs.hpp"
 
 namespace zaris::cli {
@@ -61,6 +63,34 @@ void show_region(const ordered_json& r) {
                         show_seconds(r["uptime_seconds"].get<double>()), number(r["generation"]), number(r["segments"]), number(r["links"]), number(r["connections"])));
 }
 
+// A region of several nodes: the answer first, then who is who.
+void show_several(const ordered_json& r) {
+  const ordered_json& c = r["cluster"];
+  const auto text = [](const ordered_json& v) { return v.is_string() ? printable(v.get<std::string>()) : std::string(); };
+  const auto number = [](const ordered_json& v) { return v.is_number() ? v.get<std::uint64_t>() : std::uint64_t{0}; };
+  write_out(fmt::format("region {}   {}   {} of {} nodes up   leader {}   {}, {}   store {}   cluster {}\n", text(r["region"]), c["healthy"].get<bool>() ? "healthy" : "NOT HEALTHY",
+                        number(c["nodes_up"]), number(c["nodes_all"]), text(c["leader"]).empty() ? "none" : text(c["leader"]), text(r["state"]), text(r["role"]), text(r["store"]), text(r["cluster_id"])));
+  if (r["insecure"].get<bool>()) write_out("  INSECURE: TLS or client certificates are switched off\n");
+  for (const auto& fault : c["faults"]) write_out("  ! " + text(fault) + "\n");
+  write_out(fmt::format("  map {}, ownership {}, {}   {}   {} copies, ack {}   worst lag {} revisions\n", number(c["map_version"]), number(c["ownership_version"]),
+                        c["converged"].get<bool>() ? "converged" : "not converged", c["etcd_answers"].get<bool>() ? "etcd answers" : "etcd is silent",
+                        number(c["replication"]["factor"]), text(c["replication"]["ack"]), show_count(number(c["lag_revisions_max"]))));
+  if (!text(c["waiting_for"]).empty()) write_out("  waits: " + text(c["waiting_for"]) + "\n");
+  std::map<std::string, std::uint64_t> states;
+  for (const auto& partition : c["partitions"]) ++states[text(partition["state"])];
+  std::string partitions;
+  for (const auto& [state, count] : states) partitions += fmt::format("{}{} {}", partitions.empty() ? "" : ", ", count, state);
+  write_out(fmt::format("  partitions: {}   {} segments   generation {}\n", partitions.empty() ? "none yet" : partitions, number(r["segments"]), number(r["generation"])));
+  write_out(fmt::format("  keys {}   {}   digest {}\n", show_count(number(r["live_keys"])), show_bytes(number(r["live_bytes"])), text(r["digest"]).empty() ? "not known: not every owner answers" : text(r["digest"])));
+  write_out(fmt::format("  memory {}   log {}{}   {} links in   {} connections\n", show_bytes(number(r["memory"]["used_bytes"])), show_bytes(number(r["log"]["bytes"])),
+                        number(r["pins"]) > 0 ? fmt::format(", {} pinned by {} followers", show_bytes(number(r["log"]["pinned_bytes"])), number(r["pins"])) : "", number(r["links"]), number(r["connections"])));
+  for (const auto& node : c["nodes"]) {
+    write_out(fmt::format("  node {:<12} {:<10} owns {:<3} replica of {:<3}{}{}{}\n", text(node["name"]), text(node["state"]), number(node["owns"]), number(node["replica_of"]),
+                          node.contains("uptime_seconds") ? " up " + show_seconds(node["uptime_seconds"].get<double>()) + "   " + text(node["version"]) : "",
+                          node["draining"].get<bool>() ? "   drained on request" : "", node["registered"].get<bool>() ? "" : "   not registered"));
+  }
+}
+
 void show_link(const ordered_json& l) {
   const auto text = [&](const char* name) { return l.contains(name) && l[name].is_string() ? l[name].get<std::string>() : std::string(); };
   const auto number = [&](const char* path) {
@@ -111,18 +141,24 @@ int status(const Context& context) {
     if (!first) first = error;
   };
   for (std::size_t i = 0; i < context.urls.size(); ++i) {
-    const auto client = context.connect(i);
+    const auto client = connect_to_nodes(context, i);
     if (!client) {
       failed(context.urls[i], client.error());
       continue;
     }
-    for (std::size_t node = 0; node < (*client)->node_count(); ++node) {
-      const auto answer = (*client)->status(node).get();
-      if (answer) {
-        regions.push_back(to_json(context.urls[i], *answer));
-      } else {
-        failed(context.urls[i], answer.error());
-      }
+    const RegionWords words = ask_nodes(**client);
+    if (words.several) {
+      const auto view = view_of(words.words);
+      const RegionSum sum = sum_of(words.words, view);
+      ordered_json region = to_json(context.urls[i], sum.status);
+      if (!sum.whole) region["digest"] = "";
+      region["cluster"] = view;
+      regions.push_back(std::move(region));
+      continue;
+    }
+    for (const NodeWord& word : words.words) {
+      if (word.status) regions.push_back(to_json(context.urls[i], *word.status));
+      else failed(context.urls[i], *word.error);
     }
   }
   const auto timeout = context.timeout(std::chrono::milliseconds(5000));
@@ -135,19 +171,25 @@ int status(const Context& context) {
       failed(admin, all.error());  // nobody asked for the default one
     }
   }
-  // Two regions of one node each: their digests speak for all they hold.
+  // Digests speak for all that a region holds, once every owner has answered.
   ordered_json in_step = nullptr;
-  if (context.urls.size() == 2 && regions.size() == 2)
+  if (context.urls.size() == 2 && regions.size() == 2 && regions[0]["digest"] != "" && regions[1]["digest"] != "")
     in_step = regions[0]["digest"] == regions[1]["digest"] && regions[0]["live_keys"] == regions[1]["live_keys"];
 
   std::vector<std::string> faults;
-  for (const auto& region : regions) faults.push_back(fault_of_region(region));
+  for (const auto& region : regions) {
+    if (!region.contains("cluster")) {
+      faults.push_back(fault_of_region(region));
+      continue;
+    }
+    for (const auto& fault : region["cluster"]["faults"]) faults.push_back(fmt::format("region {}: {}", region["region"].get<std::string>(), printable(fault.get<std::string>())));
+  }
   for (const auto& link : links) faults.push_back(fault_of_link(link));
   std::erase(faults, "");
 
   if (context.format == Format::table || context.format == Format::wide) {
     for (const auto& region : regions) {
-      show_region(region);
+      region.contains("cluster") ? show_several(region) : show_region(region);
       write_out("\n");
     }
     for (const auto& link : links) {

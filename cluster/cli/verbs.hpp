@@ -18,6 +18,7 @@ void add_status(CLI::App& app, Context& context);
 void add_link(CLI::App& app, Context& context);
 void add_wait(CLI::App& app, Context& context);
 void add_node(CLI::App& app, Context& context);
+void add_store(CLI::App& app, Context& context);
 void add_tls(CLI::App& app, Context& context);
 void add_explain(CLI::App& app, Context& context);
 void add_version(CLI::App& app, Context& context);

@@ -1,0 +1,250 @@
+#include "cluster/cli/region_view.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace zaris::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using protocol::RegionStatusAnswer;
+
+// The node whose word on who owns what is the newest; of equals the leader's.
+const NodeWord* newest(const std::vector<NodeWord>& words) {
+  const NodeWord* best = nullptr;
+  for (const NodeWord& word : words) {
+    if (!word.region) continue;
+    const auto rank = [](const NodeWord& w) { return std::tuple(w.region->ownership_version, w.region->map_version, w.region->leader == w.name); };
+    if (best == nullptr || rank(word) > rank(*best)) best = &word;
+  }
+  return best;
+}
+
+const RegionStatusAnswer::Partition* partition_at(const NodeWord& word, const std::string& id) {
+  if (!word.region) return nullptr;
+  for (const auto& partition : word.region->partitions) {
+    if (partition.id == id) return &partition;
+  }
+  return nullptr;
+}
+
+std::string segments_of(const RegionStatusAnswer::Partition& p) {
+  return p.segments == 1 ? fmt::format("segment {}", p.first) : fmt::format("segments {}-{}", p.first, p.first + p.segments - 1);
+}
+
+ordered_json node_row(const NodeWord& word, const NodeWord& best, const RegionStatusAnswer* leader) {
+  const RegionStatusAnswer::Member* row = nullptr;
+  for (const RegionStatusAnswer* source : {&*best.region, leader}) {
+    if (source == nullptr) continue;
+    for (const auto& member : source->members) {
+      if (member.name == word.name) row = &member;
+    }
+  }
+  std::uint64_t owns = 0, replica_of = 0, serves = 0, lag = 0;
+  for (const auto& partition : best.region->partitions) {
+    const auto* own = partition_at(word, partition.id);
+    if (partition.owner == word.name) {
+      ++owns;
+      if (own != nullptr) lag = std::max(lag, own->lag_revisions);
+    } else if (partition.primary == word.name || std::ranges::count(partition.replicas, word.name) > 0) {
+      ++replica_of;
+    }
+    if (own != nullptr && own->role == "serving") ++serves;
+  }
+  const bool answers = word.region.has_value() && word.status.has_value();
+  ordered_json out{{"name", word.name},
+                   {"address", word.address},
+                   {"answers", answers},
+                   {"state", word.status ? word.status->state : "silent"},
+                   {"error", word.error ? ordered_json(word.error->code + ": " + word.error->what) : ordered_json(nullptr)},
+                   {"leader", !best.region->leader.empty() && best.region->leader == word.name},
+                   {"registered", row != nullptr && row->registered},
+                   {"member_state", row == nullptr || row->state.empty() ? ordered_json(nullptr) : ordered_json(row->state)},
+                   {"draining", row != nullptr && row->draining},
+                   {"owns", owns},
+                   {"serves", answers ? ordered_json(serves) : ordered_json(nullptr)},
+                   {"replica_of", replica_of},
+                   {"lag_revisions", answers ? ordered_json(lag) : ordered_json(nullptr)},
+                   {"version", word.status ? word.status->version : row != nullptr ? row->version : ""}};
+  if (word.region) {
+    out["map_version"] = word.region->map_version;
+    out["ownership_version"] = word.region->ownership_version;
+    out["converged"] = word.region->converged;
+    out["etcd"] = {{"answers", word.region->etcd_trouble.empty()}, {"trouble", word.region->etcd_trouble}, {"silence_seconds", static_cast<double>(word.region->etcd_silence_us) / 1e6}};
+  }
+  if (word.status) {
+    out["live_keys"] = word.status->live_keys;
+    out["memory_used_bytes"] = word.status->memory_used;
+    out["connections"] = word.status->connections;
+    out["uptime_seconds"] = static_cast<double>(word.status->uptime_us) / 1e6;
+    out["admin_address"] = word.status->admin_address;
+  }
+  return out;
+}
+
+ordered_json partition_row(const RegionStatusAnswer::Partition& p, const std::vector<NodeWord>& words) {
+  const RegionStatusAnswer::Partition* owner = nullptr;
+  for (const NodeWord& word : words) {
+    if (word.name == p.owner) owner = partition_at(word, p.id);
+  }
+  return {{"id", p.id},
+          {"segments", p.segments == 1 ? std::to_string(p.first) : fmt::format("{}-{}", p.first, p.first + p.segments - 1)},
+          {"first_segment", p.first},
+          {"segment_count", p.segments},
+          {"owner", p.owner},
+          {"primary", p.primary},
+          {"replicas", p.replicas},
+          {"synchronised", p.synchronised},
+          {"state", p.state},
+          {"reason", p.reason},
+          {"generation", p.generation.value()},
+          {"role", owner != nullptr ? ordered_json(owner->role) : ordered_json(nullptr)},
+          {"role_reason", owner != nullptr ? ordered_json(owner->role_reason) : ordered_json(nullptr)},
+          {"serves_by", owner != nullptr ? ordered_json(owner->serves_by) : ordered_json(nullptr)},
+          {"lag_revisions", owner != nullptr ? ordered_json(owner->lag_revisions) : ordered_json(nullptr)}};
+}
+
+void node_faults(const std::vector<NodeWord>& words, const RegionStatusAnswer& best, std::vector<std::string>& faults) {
+  for (const NodeWord& word : words) {
+    if (word.error || !word.status || !word.region) {
+      faults.push_back(fmt::format("node {} ({}) does not answer{}", word.name, word.address, word.error ? ": " + word.error->what : ""));
+      continue;
+    }
+    if (word.status->state != "serving")
+      faults.push_back(fmt::format("node {} is {}{}", word.name, word.status->state, word.status->state_reason.empty() ? "" : ": " + word.status->state_reason));
+    if (!word.region->etcd_trouble.empty()) faults.push_back(fmt::format("etcd does not answer node {}: {}", word.name, word.region->etcd_trouble));
+    if (word.region->name_taken) faults.push_back(fmt::format("another process is registered under the name of node {}", word.name));
+    else if (!word.region->registered) faults.push_back(fmt::format("node {} is not registered in etcd", word.name));
+  }
+  if (best.leader.empty()) faults.push_back("no leader: nothing is promoted or moved until there is one");
+}
+
+void partition_faults(const RegionStatusAnswer& best, std::vector<std::string>& faults) {
+  for (const auto& p : best.partitions) {
+    const std::string why = p.reason.empty() ? "" : ": " + p.reason;
+    if (p.owner.empty()) faults.push_back(fmt::format("{}: nobody owns them{}", segments_of(p), why));
+    else if (p.state != "healthy") faults.push_back(fmt::format("{}: {}{}", segments_of(p), p.state, why));
+    else if (!p.replicas.empty() && p.synchronised.empty()) faults.push_back(fmt::format("{}: no replica is in step with {}", segments_of(p), p.owner));
+  }
+  if (best.partitions.empty()) faults.push_back("there is no map yet" + (best.waiting_for.empty() ? "" : ": " + best.waiting_for));
+}
+
+}  // namespace
+
+ordered_json view_of(const std::vector<NodeWord>& words) {
+  const NodeWord* best = newest(words);
+  if (best == nullptr) return {{"healthy", false}, {"faults", {"no node says anything of its region"}}, {"nodes", ordered_json::array()}, {"partitions", ordered_json::array()}};
+  const RegionStatusAnswer* leader = nullptr;
+  for (const NodeWord& word : words) {
+    if (word.region && word.name == best->region->leader) leader = &*word.region;
+  }
+
+  bool converged = true, etcd = true;
+  std::uint64_t up = 0, lag = 0;
+  ordered_json nodes = ordered_json::array(), partitions = ordered_json::array();
+  std::vector<std::string> faults, differ;
+  for (const NodeWord& word : words) {
+    nodes.push_back(node_row(word, *best, leader));
+    up += word.status && word.region ? 1 : 0;
+    if (!word.region) continue;
+    etcd = etcd && word.region->etcd_trouble.empty();
+    const bool same = word.region->map_version == best->region->map_version && word.region->ownership_version == best->region->ownership_version && word.region->leader == best->region->leader;
+    if (!same) differ.push_back(fmt::format("{} has map {} and ownership {}", word.name, word.region->map_version, word.region->ownership_version));
+    converged = converged && same && word.region->converged;
+  }
+  for (const auto& partition : best->region->partitions) {
+    partitions.push_back(partition_row(partition, words));
+    if (partitions.back()["lag_revisions"].is_number()) lag = std::max(lag, partitions.back()["lag_revisions"].get<std::uint64_t>());
+  }
+  node_faults(words, *best->region, faults);
+  partition_faults(*best->region, faults);
+  if (!converged) {
+    std::string which;
+    for (const std::string& one : differ) which += (which.empty() ? ": " : ", ") + one;
+    faults.push_back(fmt::format("the nodes' views have not converged on map {} and ownership {}{}", best->region->map_version, best->region->ownership_version, which));
+  }
+  const std::string waiting = leader != nullptr ? leader->waiting_for : best->region->waiting_for;
+  return {{"healthy", faults.empty()},
+          {"faults", faults},
+          {"leader", best->region->leader},
+          {"leader_term", best->region->leader_term},
+          {"map_version", best->region->map_version},
+          {"ownership_version", best->region->ownership_version},
+          {"converged", converged},
+          {"nodes_up", up},
+          {"nodes_all", words.size()},
+          {"etcd_answers", etcd},
+          {"waiting_for", waiting},
+          {"replication", {{"factor", best->region->replication_factor}, {"ack", best->region->ack}, {"ack_max", best->region->ack_max}}},
+          {"lag_revisions_max", lag},
+          {"nodes", std::move(nodes)},
+          {"partitions", std::move(partitions)}};
+}
+
+RegionSum sum_of(const std::vector<NodeWord>& words, const ordered_json& view) {
+  RegionSum sum;
+  protocol::StatusAnswer& all = sum.status;
+  bool first = true, serves = true;
+  for (const NodeWord& word : words) {
+    if (!word.status) continue;
+    const protocol::StatusAnswer& s = *word.status;
+    if (first) {
+      all.cluster = s.cluster;
+      all.region = s.region;
+      all.store = s.store;
+      all.version = s.version;
+      all.role = s.role;
+      all.segments = s.segments;
+      all.history = s.history;
+      all.key_bytes_max = s.key_bytes_max;
+      all.value_bytes_max = s.value_bytes_max;
+      all.closed_time_us = s.closed_time_us;
+    }
+    first = false;
+    using Field = std::uint64_t protocol::StatusAnswer::*;
+    for (const Field field : {&protocol::StatusAnswer::live_keys, &protocol::StatusAnswer::live_bytes, &protocol::StatusAnswer::tombstones, &protocol::StatusAnswer::memory_used,
+                              &protocol::StatusAnswer::memory_max, &protocol::StatusAnswer::memory_resident, &protocol::StatusAnswer::log_bytes, &protocol::StatusAnswer::log_budget,
+                              &protocol::StatusAnswer::log_pinned, &protocol::StatusAnswer::commits})
+      all.*field += s.*field;
+    all.digest += s.digest;
+    all.connections += s.connections;
+    all.links = std::max(all.links, s.links);
+    all.pins = std::max(all.pins, s.pins);
+    all.site_epoch = std::max(all.site_epoch, s.site_epoch);
+    all.uptime_us = std::max(all.uptime_us, s.uptime_us);
+    all.insecure = all.insecure || s.insecure;
+  }
+  for (const auto& partition : view["partitions"]) {
+    const bool heard = partition["role"].is_string();
+    sum.whole = sum.whole && heard;
+    serves = serves && heard && partition["role"] == "serving";
+    all.generation = std::max(all.generation, Generation{partition["generation"].get<std::uint32_t>()});
+  }
+  if (view["partitions"].empty()) sum.whole = serves = false;
+  all.state = serves ? "serving" : "unavailable";
+  if (!serves) all.state_reason = "not every partition is served";
+  return sum;
+}
+
+RegionStatusAnswer alone(const protocol::StatusAnswer& status) {
+  RegionStatusAnswer out;
+  out.map_version = out.ownership_version = 1;
+  out.node = out.leader = status.node;
+  out.converged = out.registered = true;
+  out.ack = out.ack_max = "async";
+  out.members.push_back({status.node, "", true, true, true, status.state == "draining", "alive", status.version});
+  RegionStatusAnswer::Partition& partition = out.partitions.emplace_back();
+  partition.segments = status.segments;
+  partition.primary = partition.owner = status.node;
+  partition.state = status.state == "serving" || status.state == "draining" ? "healthy" : "unavailable";
+  partition.reason = status.state_reason;
+  partition.generation = status.generation;
+  partition.role = partition.state == "healthy" ? "serving" : "none";
+  partition.serves_by = "alone";
+  return out;
+}
+
+}  // namespace zaris::cli

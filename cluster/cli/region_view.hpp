@@ -1,0 +1,37 @@
+// A region as one: what its nodes say of it, put together. Pure; the verbs that ask are in status.cpp, node.cpp and store.cpp.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/base/result.hpp"
+#include "cluster/protocol/admin_messages.hpp"
+#include "cluster/protocol/operator_messages.hpp"
+
+namespace zaris::cli {
+
+// What one node of the map answered.
+struct NodeWord {
+  std::string name, address;
+  std::optional<protocol::StatusAnswer> status;
+  std::optional<protocol::RegionStatusAnswer> region;
+  std::optional<Error> error;               // it does not answer, or not all of it
+};
+
+// {healthy, faults, leader, leader_term, map_version, ownership_version, converged, nodes_up, nodes_all, etcd_answers, waiting_for,
+//  replication, lag_revisions_max, nodes: […], partitions: […]}. What nobody but the leader knows is the leader's word where it answers;
+// who owns what is told by the newest ownership; a partition's lag is its owner's word, null where that is not heard.
+[[nodiscard]] nlohmann::ordered_json view_of(const std::vector<NodeWord>& words);
+
+// The region's sums, as one node's status: every segment is counted by its owner. Empty digest: an owner has not answered.
+struct RegionSum {
+  protocol::StatusAnswer status;
+  bool whole = true;
+};
+[[nodiscard]] RegionSum sum_of(const std::vector<NodeWord>& words, const nlohmann::ordered_json& view);
+
+// A process that alone is its region, as a region of one node.
+[[nodiscard]] protocol::RegionStatusAnswer alone(const protocol::StatusAnswer& status);
+
+}  // namespace zaris::cli

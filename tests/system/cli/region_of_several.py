@@ -1,0 +1,134 @@
+#!/usr/bin/python3
+"""What an operator sees and does of a region of three nodes: `status`, `node list|show|drain|accept-empty`, `store show`, metrics, /v1/status."""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+from harness.processes import BIN, Bench, free_port  # noqa: E402
+from harness.waiting import eventually  # noqa: E402
+from region import Region  # noqa: E402
+
+passed = 0
+
+
+def check(what, got, wanted):
+    global passed
+    if got != wanted:
+        raise AssertionError(f"{what}: {got!r}, not {wanted!r}")
+    passed += 1
+
+
+def run(*arguments):
+    return subprocess.run([str(BIN / "zaris"), *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+def zaris(*arguments, status=0):
+    done = run(*arguments)
+    check(f"status of zaris {arguments}: {done.stderr}", done.returncode, status)
+    return done
+
+
+def url_of(node):
+    return f"zaris://127.0.0.1:{node.client_port}/main"
+
+
+with Bench("region-operators") as bench:
+    region = Region(bench, "a", factor=3, listeners__feed__address="off", node__on_empty_start="hold").start()
+    everybody = ("--url", region.url)
+    eventually(lambda: run("status", *everybody).returncode == 0, "healthy", 60)
+    zaris("kv", "put", "greeting", "hello", *everybody)
+
+    # Any node as seed says the same of the region.
+    views = [json.loads(zaris("status", "--url", url_of(node), "-o", "json").stdout) for node in region.nodes]
+    for view in views:
+        check("healthy", (view["healthy"], view["faults"], len(view["regions"])), (True, [], 1))
+        cluster = view["regions"][0]["cluster"]
+        check("all of it", (cluster["nodes_up"], cluster["nodes_all"], cluster["converged"], cluster["etcd_answers"]), (3, 3, True, True))
+        check("one leader for all", cluster["leader"], views[0]["regions"][0]["cluster"]["leader"])
+        check("keys of the whole region", view["regions"][0]["live_keys"], 1)
+        check("a digest of the whole region", view["regions"][0]["digest"], views[0]["regions"][0]["digest"])
+    screen = zaris("status", *everybody).stdout
+    for word in ("healthy", "3 of 3 nodes up", "converged", "etcd answers", "3 healthy"):
+        check(f"the screen has {word}: {screen}", word in screen, True)
+
+    nodes = json.loads(zaris("node", "list", *everybody, "-o", "json").stdout)
+    check("nodes", [(n["name"], n["state"], n["answers"], n["owns"], n["replica_of"]) for n in nodes], [(f"a{i}", "serving", True, 1, 2) for i in (1, 2, 3)])
+    check("one leads", sum(n["leader"] for n in nodes), 1)
+    check("names", zaris("node", "list", *everybody, "-o", "name").stdout, "a1\na2\na3\n")
+    store = json.loads(zaris("store", "show", *everybody, "-o", "json").stdout)
+    check("partitions", [(p["owner"], p["primary"], p["state"], p["serves_by"], len(p["synchronised"])) for p in store["partitions"]], [(f"a{i}", f"a{i}", "healthy", "lease", 2) for i in (1, 2, 3)])
+    check("segments", (sum(p["segment_count"] for p in store["partitions"]), store["replication"]["factor"]), (64, 3))
+    shown = json.loads(zaris("node", "show", "a2", *everybody, "-o", "json").stdout)
+    check("its own word", [(p["owner"], p["role"]) for p in shown["partitions"]], [("a1", "replica"), ("a2", "serving"), ("a3", "replica")])
+    zaris("node", "show", "a2", *everybody)
+    check("who is not in the roster", "not_found" in zaris("node", "show", "a9", *everybody, status=1).stderr, True)
+    metrics = region.nodes[0].metrics()
+    check("metrics", [metrics[m] for m in ('zaris_cluster_members{state="registered"}', 'zaris_cluster_partitions{state="healthy"}', "zaris_partitions_owned", "zaris_etcd_up")], [3, 3, 1, 1])
+    check("readiness names its checks", region.nodes[0].http("/readyz?verbose").count("registered") > 0, True)
+
+    # A drain: everything goes, nothing comes back, until it is taken back.
+    zaris("node", "drain", "a9", *everybody, "--yes", status=7)
+    zaris("node", "drain", "a2", *everybody, "--no-input", status=2)
+    check("a dry run", "would be" in zaris("node", "drain", "a2", *everybody, "--dry-run").stderr, True)
+    check("changes nothing", json.loads(zaris("node", "show", "a2", *everybody, "-o", "json").stdout)["draining"], False)
+    zaris("node", "drain", "a2", "--url", url_of(region.nodes[2]), "--wait", "--yes")
+    row = json.loads(zaris("node", "show", "a2", *everybody, "-o", "json").stdout)
+    check("drained", (row["owns"], row["draining"]), (0, True))
+    check("said twice", "already" in zaris("node", "drain", "a2", *everybody, "--yes").stderr, True)
+    eventually(lambda: run("status", *everybody).returncode == 0, "healthy with a drained node", 60)
+
+    # The wish outlives the process: a clean stop and a new start change nothing of it.
+    region.nodes[1].stop()
+    listed = zaris("node", "list", *everybody, "-o", "json", status=1)
+    check("a node that is gone is in its row", json.loads(listed.stdout)[1]["state"], "silent")
+    check("and is named", "node a2" in listed.stderr and "does not answer" in listed.stderr, True)
+    bad = zaris("status", *everybody, status=1)
+    check("status names it", "a2" in bad.stderr and "NOT HEALTHY" in bad.stdout and "2 of 3 nodes up" in bad.stdout, True)
+    zaris("store", "show", *everybody, status=1)
+    region.nodes[1].start("ready")
+    eventually(lambda: run("status", *everybody).returncode == 0, "healthy again", 60)
+    row = json.loads(zaris("node", "show", "a2", *everybody, "-o", "json").stdout)
+    check("drained still", (row["owns"], row["draining"]), (0, True))
+    zaris("node", "drain", "a2", *everybody, "--undo")
+    check("taken back twice", "not being drained" in zaris("node", "drain", "a2", *everybody, "--undo").stderr, True)
+    eventually(lambda: json.loads(run("node", "show", "a2", *everybody, "-o", "json").stdout)["owns"] == 1, "its partition is given back", 90)
+
+    # Without etcd it serves on, and says what is wrong.
+    eventually(lambda: run("status", *everybody).returncode == 0, "healthy before etcd goes", 60)
+    region.etcd.signal(signal.SIGSTOP)
+    eventually(lambda: "etcd does not answer" in run("status", *everybody).stderr, "status says that etcd is silent", 60)
+    zaris("kv", "put", "greeting", "without etcd", *everybody)
+    check("a drain cannot be written", run("node", "drain", "a1", *everybody, "--yes", "--timeout", "20s").returncode in (7, 8), True)
+    region.etcd.signal(signal.SIGCONT)
+    eventually(lambda: run("status", *everybody).returncode == 0, "healthy with etcd", 60)
+    zaris("node", "drain", "a1", *everybody, "--undo")
+
+    # All copies gone: unavailable, loudly, until an operator accepts the loss.
+    check("nothing to accept", "nothing would change" in zaris("node", "accept-empty", *everybody, "--yes").stderr, True)
+    for node in region.nodes:
+        node.kill()
+    check("nobody answers", zaris("status", *everybody, status=4).stdout, "")
+    for node in region.nodes:
+        node.start()
+    def lost():
+        done = run("node", "accept-empty", *everybody, "--dry-run", "-o", "json")
+        return done.returncode == 0 and len(json.loads(done.stdout)) == 3
+    eventually(lost, "three partitions are nobody's", 90)
+    check("not healthy", "unavailable" in zaris("status", *everybody, status=1).stdout, True)
+    check("no answer out of emptiness", run("kv", "get", "greeting", *everybody, "--timeout", "2s").returncode in (7, 8), True)
+    zaris("node", "accept-empty", *everybody, "--yes")
+    eventually(lambda: run("status", *everybody).returncode == 0, "healthy, and empty", 90)
+    zaris("kv", "get", "greeting", *everybody, status=1)
+
+    # A process of its own: the same verbs, one node.
+    alone = bench.region("s").start("ready")
+    check("one node", [n["name"] for n in json.loads(zaris("node", "list", "--url", alone.url, "-o", "json").stdout)], ["s1"])
+    check("one partition", [p["segments"] for p in json.loads(zaris("store", "show", "--url", alone.url, "-o", "json").stdout)["partitions"]], ["0-255"])
+    check("no drain", "unsupported" in zaris("node", "drain", "s1", "--url", alone.url, "--yes", status=7).stderr, True)
+    zaris("node", "list", "--url", f"zaris://127.0.0.1:{free_port()}/main", status=4)
+
+print(f"{passed} passed, 0 failed")

@@ -1,0 +1,158 @@
+// What an operator is told of a region, from what its nodes say.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cluster/cli/region_view.hpp"
+
+namespace zaris::cli {
+namespace {
+
+using protocol::RegionStatusAnswer;
+
+// Three nodes, three partitions, two copies each; partition i is owned by node i and copied by the next.
+NodeWord node(int self) {
+  static const std::string names[] = {"n1", "n2", "n3"};
+  NodeWord word;
+  word.name = names[self];
+  word.address = "127.0.0.1:786" + std::to_string(self);
+  auto& status = word.status.emplace();
+  status.node = word.name;
+  status.region = "a";
+  status.state = "serving";
+  status.segments = 12;
+  status.live_keys = 10;
+  status.digest = Digest{1, 1};
+  auto& region = word.region.emplace();
+  region.map_version = 3;
+  region.ownership_version = 7;
+  region.node = word.name;
+  region.leader = "n1";
+  region.leader_term = 41;
+  region.converged = region.registered = true;
+  region.replication_factor = 2;
+  for (const auto& name : names) region.members.push_back({name, "", true, true, name == "n1", false, self == 0 ? "alive" : "", "0.2.0"});
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    auto& partition = region.partitions.emplace_back();
+    partition.id = "p" + std::to_string(i);
+    partition.first = 4 * i;
+    partition.segments = 4;
+    partition.primary = partition.owner = names[i];
+    partition.state = "healthy";
+    partition.replicas = partition.synchronised = {names[(i + 1) % 3]};
+    partition.generation = Generation{10 + i};
+    partition.role = i == static_cast<std::uint32_t>(self) ? "serving" : "replica";
+    partition.lag_revisions = i == static_cast<std::uint32_t>(self) ? i : 0;
+  }
+  return word;
+}
+
+std::vector<NodeWord> three() { return {node(0), node(1), node(2)}; }
+
+std::string faults(const std::vector<NodeWord>& words) {
+  std::string out;
+  for (const auto& fault : view_of(words)["faults"]) out += fault.get<std::string>() + "\n";
+  return out;
+}
+
+TEST(RegionView, OfNodesThatAgreeIsHealthy) {
+  const auto view = view_of(three());
+  EXPECT_TRUE(view["healthy"]) << view["faults"];
+  EXPECT_TRUE(view["converged"]);
+  EXPECT_EQ(view["leader"], "n1");
+  EXPECT_EQ(view["nodes_up"], 3);
+  EXPECT_EQ(view["lag_revisions_max"], 2) << "each owner's word about its own partition";
+  EXPECT_EQ(view["nodes"][1]["owns"], 1);
+  EXPECT_EQ(view["nodes"][1]["replica_of"], 1);
+  EXPECT_EQ(view["nodes"][1]["member_state"], "alive") << "the leader's word";
+  EXPECT_EQ(view["partitions"][2]["segments"], "8-11");
+}
+
+TEST(RegionView, NamesANodeThatDoesNotAnswer) {
+  auto words = three();
+  words[1].status.reset();
+  words[1].region.reset();
+  words[1].error = Error{"unreachable", "connection refused", {}};
+  const auto view = view_of(words);
+  EXPECT_FALSE(view["healthy"]);
+  EXPECT_EQ(view["nodes_up"], 2);
+  EXPECT_EQ(view["nodes"][1]["state"], "silent");
+  EXPECT_TRUE(view["partitions"][1]["lag_revisions"].is_null()) << "its owner is not heard";
+  EXPECT_NE(faults(words).find("node n2 (127.0.0.1:7861) does not answer: connection refused"), std::string::npos) << faults(words);
+  EXPECT_FALSE(sum_of(words, view).whole) << "what it holds is in no sum";
+}
+
+TEST(RegionView, BelievesTheNewestOwnership) {
+  auto words = three();
+  for (const int newer : {1, 2}) {
+    words[static_cast<std::size_t>(newer)].region->ownership_version = 8;
+    words[static_cast<std::size_t>(newer)].region->partitions[0].owner = "n2";
+  }
+  const auto view = view_of(words);
+  EXPECT_EQ(view["partitions"][0]["owner"], "n2");
+  EXPECT_FALSE(view["converged"]);
+  EXPECT_NE(faults(words).find("n1 has map 3 and ownership 7"), std::string::npos) << faults(words);
+}
+
+TEST(RegionView, SaysWhatIsWrongWithAPartition) {
+  const auto with = [](auto change) {
+    auto words = three();
+    for (auto& word : words) change(word.region->partitions[1]);
+    return faults(words);
+  };
+  EXPECT_NE(with([](auto& p) { p.state = "degraded", p.reason = "1 of 2"; }).find("segments 4-7: degraded: 1 of 2"), std::string::npos);
+  EXPECT_NE(with([](auto& p) { p.owner = "", p.state = "unavailable"; }).find("nobody owns them"), std::string::npos);
+  EXPECT_NE(with([](auto& p) { p.synchronised.clear(); }).find("no replica is in step with n2"), std::string::npos);
+  EXPECT_EQ(with([](auto& p) { p.synchronised.clear(), p.replicas.clear(); }), "") << "one copy is what was asked for";
+}
+
+TEST(RegionView, SaysWhatIsWrongWithANode) {
+  const auto with = [](auto change) {
+    auto words = three();
+    change(words[2]);
+    return faults(words);
+  };
+  EXPECT_NE(with([](auto& n) { n.status->state = "draining"; }).find("node n3 is draining"), std::string::npos);
+  EXPECT_NE(with([](auto& n) { n.region->etcd_trouble = "connection refused"; }).find("etcd does not answer node n3"), std::string::npos);
+  EXPECT_NE(with([](auto& n) { n.region->registered = false; }).find("not registered"), std::string::npos);
+  EXPECT_NE(with([](auto& n) { n.region->name_taken = true; }).find("under the name of node n3"), std::string::npos);
+  EXPECT_NE(with([](auto& n) { n.region->converged = false; }).find("have not converged"), std::string::npos);
+  EXPECT_EQ(with([](auto& n) { n.region->members[1].draining = true; }), "") << "a drain is somebody's wish";
+}
+
+TEST(RegionView, SaysThatNobodyLeads) {
+  auto words = three();
+  for (auto& word : words) word.region->leader.clear();
+  EXPECT_NE(faults(words).find("no leader"), std::string::npos);
+}
+
+TEST(RegionView, OfNobodyIsNotHealthy) {
+  EXPECT_FALSE(view_of({})["healthy"]);
+  auto words = three();
+  for (auto& word : words) word.status.reset(), word.region.reset(), word.error = Error{"timed_out", "", {}};
+  EXPECT_FALSE(view_of(words)["healthy"]);
+}
+
+TEST(RegionSum, CountsWhatOwnersCount) {
+  const auto words = three();
+  const RegionSum sum = sum_of(words, view_of(words));
+  EXPECT_TRUE(sum.whole);
+  EXPECT_EQ(sum.status.live_keys, 30u);
+  EXPECT_EQ(sum.status.state, "serving");
+  EXPECT_EQ(sum.status.generation, Generation{12});
+}
+
+TEST(RegionView, OfAProcessThatAloneIsItsRegion) {
+  protocol::StatusAnswer status;
+  status.node = "n1";
+  status.segments = 256;
+  status.state = "serving";
+  NodeWord word{"n1", "", status, alone(status), {}};
+  EXPECT_TRUE(view_of({word})["healthy"]) << view_of({word})["faults"];
+  word.status->state = "holding";
+  word.region = alone(*word.status);
+  EXPECT_FALSE(view_of({word})["healthy"]);
+}
+
+}  // namespace
+}  // namespace zaris::cli
