@@ -49,6 +49,8 @@ void Client::scan(const Scope& scope, const std::optional<SlotKey>& after, const
           [self = shared_from_this(), run, from](Result<protocol::ScanAnswer> answer) {
             if (!answer) return self->handler(tl::unexpected(std::move(answer.error())));
             const bool more_runs = run + 1 < self->routing.map().runs.size();
+            // A node's token may lie behind its own run; what is next is the beginning of the next one.
+            if (more_runs && answer->next && self->routing.last_slot(run) < answer->next->slot) answer->next.reset();
             if (answer->table.empty() && !answer->next && more_runs) return self->ask(run + 1, std::nullopt);
             ScanPage page{std::string(answer->table), std::string(answer->records), std::move(answer->next)};
             if (!page.next && more_runs) page.next = self->last_of(page);

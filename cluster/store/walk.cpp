@@ -260,7 +260,9 @@ ScanPage StoreImpl::scan(const ScanRequest& request, WallMicros now) {
     after = taken.to;
     if (!after) {
       walk.reset();
-      ++index;
+      // Only into segments of the scope: a token beyond it would lead whoever goes on from there past what others own in between.
+      do ++index;
+      while (index < options_.segments && !request.scope.slot_ranges().empty() && !has_slot_of(request.scope, segments_[index]->first, segments_[index]->slots));
       if (index == options_.segments) return out;
       after = SlotKey{first_slot(SegmentId{static_cast<std::uint16_t>(index)}, options_.segments), {}};
     }

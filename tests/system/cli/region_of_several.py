@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """What an operator sees and does of a region of three nodes: `status`, `node list|show|drain|accept-empty`, `store show`, metrics, /v1/status."""
+import base64
 import json
 import pathlib
 import signal
@@ -37,10 +38,16 @@ def url_of(node):
 
 
 with Bench("region-operators") as bench:
-    region = Region(bench, "a", factor=3, listeners__feed__address="off", node__on_empty_start="hold").start()
+    region = Region(bench, "a", factor=3, segments=256, listeners__feed__address="off", node__on_empty_start="hold").start()
     everybody = ("--url", region.url)
     eventually(lambda: run("status", *everybody).returncode == 0, "healthy", 60)
     zaris("kv", "put", "greeting", "hello", *everybody)
+
+    # An export goes over all owners and leaves nothing out.
+    rows = "".join(json.dumps({"key": base64.b64encode(b"row:%d" % n).decode(), "value": ""}) + "\n" for n in range(3000))
+    subprocess.run([str(BIN / "zaris"), "kv", "import", *everybody], input=rows, text=True, check=True, capture_output=True, timeout=120)
+    check("exported", len(zaris("kv", "export", *everybody).stdout.splitlines()), 3001)
+    zaris("kv", "del", "--prefix", "row:", "--yes", *everybody)
 
     # Any node as seed says the same of the region.
     views = [json.loads(zaris("status", "--url", url_of(node), "-o", "json").stdout) for node in region.nodes]
@@ -61,7 +68,7 @@ with Bench("region-operators") as bench:
     check("names", zaris("node", "list", *everybody, "-o", "name").stdout, "a1\na2\na3\n")
     store = json.loads(zaris("store", "show", *everybody, "-o", "json").stdout)
     check("partitions", [(p["owner"], p["primary"], p["state"], p["serves_by"], len(p["synchronised"])) for p in store["partitions"]], [(f"a{i}", f"a{i}", "healthy", "lease", 2) for i in (1, 2, 3)])
-    check("segments", (sum(p["segment_count"] for p in store["partitions"]), store["replication"]["factor"]), (64, 3))
+    check("segments", (sum(p["segment_count"] for p in store["partitions"]), store["replication"]["factor"]), (256, 3))
     shown = json.loads(zaris("node", "show", "a2", *everybody, "-o", "json").stdout)
     check("its own word", [(p["owner"], p["role"]) for p in shown["partitions"]], [("a1", "replica"), ("a2", "serving"), ("a3", "replica")])
     zaris("node", "show", "a2", *everybody)

@@ -51,7 +51,8 @@ std::vector<NodeWord> three() { return {node(0), node(1), node(2)}; }
 
 std::string faults(const std::vector<NodeWord>& words) {
   std::string out;
-  for (const auto& fault : view_of(words)["faults"]) out += fault.get<std::string>() + "\n";
+  const auto view = view_of(words);
+  for (const auto& fault : view["faults"]) out += fault.get<std::string>() + "\n";
   return out;
 }
 

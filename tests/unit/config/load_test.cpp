@@ -141,7 +141,7 @@ TEST(Load, broken_files_are_mistakes_and_not_the_end) {
 
 TEST(Load, what_is_required_is_said_to_be_missing) {
   EXPECT_THAT(texts(load_node_config({})), ElementsAre(HasSubstr("node.data_dir: is missing")));
-  EXPECT_THAT(texts(load_node_config(flags({{"node.data_dir", "", "--set"}}))), ElementsAre(HasSubstr("must not be empty")));
+  EXPECT_THAT(texts(load_node_config(flags({{"node.data_dir", "", "--set"}}))), ElementsAre(HasSubstr("node.data_dir: is missing")));
 }
 
 TEST(Load, unknown_environment_variables_warn_since_kubernetes_makes_some) {
@@ -156,7 +156,7 @@ TEST(CrossChecks, each_rule_of_the_node) {
   const Case cases[] = {
       {{set("log.pin_bytes", "64MiB")}, "log.pin_bytes: 64MiB is less than log.budget_bytes (256MiB)"},
       {{set("segments", "100")}, "segments: 100 is not a power of two"},
-      {{set("standalone", "false")}, "standalone: only true"},
+      {{set("standalone", "false")}, "etcd.endpoints: a region of several processes needs etcd"},
       {{set("listeners.client.address", "0.0.0.0:7861")}, "is not loopback and this listener has no TLS"},
       {{set("listeners.admin.address", "10.1.2.3:7881")}, "is not loopback and this listener has no TLS"},
       {{set("listeners.admin.address", "127.0.0.1:7861")}, "is already the address of listeners.client.address"},

@@ -12,14 +12,14 @@ class AtOnce final : public etcd::Etcd {
  public:
   explicit AtOnce(etcd::MemoryEtcd& server) : server_(server), client_(server.client()) {}
   etcd::MemoryEtcd::Client& client() { return *client_; }
-  void range(etcd::RangeRequest request, Timeout timeout, std::function<void(etcd::RangeAnswer)> handler) override { client_->range(std::move(request), timeout, std::move(handler)), go(); }
-  void txn(etcd::TxnRequest request, Timeout timeout, std::function<void(etcd::TxnAnswer)> handler) override { client_->txn(std::move(request), timeout, std::move(handler)), go(); }
-  void grant(std::chrono::seconds ttl, etcd::LeaseId id, Timeout timeout, std::function<void(etcd::LeaseAnswer)> handler) override { client_->grant(ttl, id, timeout, std::move(handler)), go(); }
-  void keep_alive(etcd::LeaseId lease, Timeout timeout, std::function<void(etcd::LeaseAnswer)> handler) override { client_->keep_alive(lease, timeout, std::move(handler)), go(); }
-  void revoke(etcd::LeaseId lease, Timeout timeout, std::function<void(etcd::Answered)> handler) override { client_->revoke(lease, timeout, std::move(handler)), go(); }
-  void time_to_live(etcd::LeaseId lease, Timeout timeout, std::function<void(etcd::TimeToLiveAnswer)> handler) override { client_->time_to_live(lease, timeout, std::move(handler)), go(); }
+  void range(etcd::RangeRequest request, etcd::Timeout timeout, std::function<void(etcd::RangeAnswer)> handler) override { client_->range(std::move(request), timeout, std::move(handler)), go(); }
+  void txn(etcd::TxnRequest request, etcd::Timeout timeout, std::function<void(etcd::TxnAnswer)> handler) override { client_->txn(std::move(request), timeout, std::move(handler)), go(); }
+  void grant(std::chrono::seconds ttl, etcd::LeaseId id, etcd::Timeout timeout, std::function<void(etcd::LeaseAnswer)> handler) override { client_->grant(ttl, id, timeout, std::move(handler)), go(); }
+  void keep_alive(etcd::LeaseId lease, etcd::Timeout timeout, std::function<void(etcd::LeaseAnswer)> handler) override { client_->keep_alive(lease, timeout, std::move(handler)), go(); }
+  void revoke(etcd::LeaseId lease, etcd::Timeout timeout, std::function<void(etcd::Answered)> handler) override { client_->revoke(lease, timeout, std::move(handler)), go(); }
+  void time_to_live(etcd::LeaseId lease, etcd::Timeout timeout, std::function<void(etcd::TimeToLiveAnswer)> handler) override { client_->time_to_live(lease, timeout, std::move(handler)), go(); }
   std::unique_ptr<etcd::Watch> watch(etcd::WatchRequest request, etcd::WatchHandlers handlers) override { return client_->watch(std::move(request), std::move(handlers)); }
-  void compact(etcd::EtcdRevision revision, Timeout timeout, std::function<void(etcd::Answered)> handler) override { client_->compact(revision, timeout, std::move(handler)), go(); }
+  void compact(etcd::EtcdRevision revision, etcd::Timeout timeout, std::function<void(etcd::Answered)> handler) override { client_->compact(revision, timeout, std::move(handler)), go(); }
 
  private:
   void go() { server_.advance(server_.now() + 1); }
