@@ -1,7 +1,4 @@
 // GET /v1/changes as a stream: HTTP chunks round the lines of ChangesStream.
-#include <fmt/format.h>
-
-#include <cstring>
 #include <utility>
 
 #include "feed/gateway/gateway.hpp"
@@ -11,8 +8,6 @@
 
 namespace zaris::feed {
 namespace {
-
-constexpr std::size_t chunk_header_room = 10;   // eight hex digits and a line end
 
 class LineStream final : public Stream {
  public:
@@ -25,13 +20,9 @@ class LineStream final : public Stream {
 
   std::optional<std::size_t> next(std::string& out, Now now) override {
     if (ended_) return std::nullopt;
-    out.resize(chunk_header_room);
+    out.resize(http::chunk_header_room);
     if (!changes_->next(out, now)) return std::nullopt;
-    char header[chunk_header_room + 1];
-    const auto end = fmt::format_to_n(header, chunk_header_room, "{:x}\r\n", out.size() - chunk_header_room);
-    std::memcpy(out.data() + (chunk_header_room - end.size), header, end.size);
-    out += "\r\n";
-    return chunk_header_room - end.size;
+    return http::put_chunk_header(out);
   }
   // Nothing more is expected from the peer; what comes is not kept.
   Result<void> on_bytes(std::string_view, Now) override { return {}; }

@@ -7,6 +7,7 @@
 
 #include "cluster/logging/event_log.hpp"
 #include "feed/session/changes.hpp"
+#include "feed/transport/http_error.hpp"
 #include "feed/transport/segments.hpp"
 
 namespace zaris::feed {
@@ -20,11 +21,6 @@ constexpr MonoMicros keep_alive_us = 30'000'000;
 
 template <class E>
 std::size_t index(E e) { return static_cast<std::size_t>(e); }
-
-std::string error_json(const Error& error) {
-  const nlohmann::json json{{"error", {{"code", error.code}, {"text", error.what}, {"hint", error.hint}}}};
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
 
 HandshakeFailure failure_of(const std::string& code) {
   if (code == "tls_no_client_cert") return HandshakeFailure::no_client_cert;
@@ -227,7 +223,8 @@ void Connection::answer_changes(const http::Request& request) {
     return refuse(static_cast<std::uint16_t>(status), status == 403 ? RefusedReason::unauthorized : RefusedReason::bad_request, stream.error());
   }
   if (!admit_session()) return;
-  start_stream(std::move(*stream), http::respond_chunked("application/x-ndjson"));
+  std::string head = (*stream)->answers_itself() ? std::string() : http::respond_chunked(http::ndjson);
+  start_stream(std::move(*stream), std::move(head));
 }
 
 StreamHost Connection::stream_host() {

@@ -21,6 +21,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   [[nodiscard]] virtual Transport transport() const = 0;
+  // It writes its HTTP head itself, once it knows which it is.
+  [[nodiscard]] virtual bool answers_itself() const { return false; }
   virtual void on_dirty(std::span<const SegmentId> segments) = 0;
   virtual void on_authority() = 0;
   virtual void on_tick(Now now) = 0;

@@ -159,6 +159,9 @@ void RelayCore::detach(Segment& s) {
 
 void RelayCore::attach() {
   if (!welcomed_ || ended_ || !table_) return;
+  std::uint32_t attached = 0;
+  for (const auto& [id, u] : upstreams_) attached += u.attached;
+  if (attached == wanted_) return attach_requests();  // as nearly always: called at every tick
   struct Ask { Subscribe subscribe; Ack ack; };
   std::map<Upstream*, Ask> asks;
   for (std::size_t i = 0; i < segments_.size(); ++i) {

@@ -1,7 +1,5 @@
 #include "feed/session/changes.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <charconv>
 
@@ -123,20 +121,8 @@ class Changes final : public ChangesStream {
   std::string resume_token() const override {
     ResumeToken token{store_.options().cluster, filter_.scope().id(), 0, {}};
     for (const SegmentId id : subscribed_) token.positions.emplace_back(id, *at_[id.value()]);
-    token.lineage_sum = lineage_sum(store_, token);
+    token.lineage_sum = token.sum([this](SegmentId id) { return store_.lineage(id); });
     return token.encode();
-  }
-
-  // Which histories and generations the positions of a token belong to, as this store knows them.
-  static std::uint64_t lineage_sum(const store::Store& store, const ResumeToken& token) {
-    std::string bytes;
-    for (const auto& [id, at] : token.positions) {
-      const Lineage lineage = store.lineage(id);
-      for (const std::uint64_t v : {std::uint64_t{id.value()}, lineage.root().history.value(), lineage.id_of(at.generation)}) {
-        for (int shift = 56; shift >= 0; shift -= 8) bytes += static_cast<char>(v >> shift);
-      }
-    }
-    return XXH3_64bits(bytes.data(), bytes.size());
   }
 
  private:
@@ -211,13 +197,7 @@ Result<std::vector<std::pair<SegmentId, Position>>> starts(store::Store& store, 
         continue;
       }
       // The position before the oldest record: of its generation, or of the one before.
-      const Revision before{state.floor.value() - 1};
-      const Lineage lineage = store.lineage(id);
-      Position at{Generation{0}, before};
-      for (const LineageEntry& entry : lineage.entries()) {
-        if (entry.first <= before) at.generation = entry.generation;
-      }
-      out.emplace_back(id, at);
+      out.emplace_back(id, position_of(store.lineage(id), Revision{state.floor.value() - 1}));
     }
     return out;
   }
@@ -239,7 +219,7 @@ Result<std::vector<std::pair<SegmentId, Position>>> starts(store::Store& store, 
     const LineageVerdict verdict = lineage.test(lineage.root().history, {at, lineage.id_of(at.generation)}, state.head);
     if (verdict.verdict != OnLineage::on) return gone(fmt::format("segment {}: {}", id.value(), verdict.reason));
   }
-  if (Changes::lineage_sum(store, *token) != token->lineage_sum) return gone("the token is of another history of this cluster");
+  if (token->sum([&](SegmentId id) { return store.lineage(id); }) != token->lineage_sum) return gone("the token is of another history of this cluster");
   return token->positions;
 }
 
@@ -275,8 +255,9 @@ Result<ChangesRequest> parse_changes_request(const std::vector<std::pair<std::st
 unsigned changes_http_status(std::string_view error_code) {
   if (error_code == "changes_invalid") return 400;
   if (error_code == "unauthorised") return 403;
-  if (error_code == "feed_of_one_node" || error_code == "changes_not_routed") return 404;
+  if (error_code == "feed_of_one_node") return 404;
   if (error_code == "position_gone") return 410;
+  if (error_code == "source_unavailable") return 503;
   return 500;
 }
 

@@ -27,7 +27,7 @@ struct ChangesRequest {
 // twice. Error: `changes_invalid`.
 [[nodiscard]] Result<ChangesRequest> parse_changes_request(const std::vector<std::pair<std::string, std::string>>& query);
 
-// 400 changes_invalid, 403 unauthorised, 410 position_gone, 500 for anything else.
+// 400 changes_invalid, 403 unauthorised, 404 feed_of_one_node, 410 position_gone, 503 source_unavailable, 500 for anything else.
 [[nodiscard]] unsigned changes_http_status(std::string_view error_code);
 
 class ChangesStream {

@@ -1,5 +1,7 @@
 #include "feed/session/resume_token.hpp"
 
+#include <xxhash.h>
+
 #include <array>
 
 namespace zaris::feed {
@@ -85,6 +87,17 @@ struct Reader {
 }  // namespace
 
 // Ids, then per segment its distance from the one before, its generation as a difference (nearly always 0) and its revision.
+std::uint64_t ResumeToken::sum(const std::function<Lineage(SegmentId)>& lineage) const {
+  std::string bytes;
+  for (const auto& [id, at] : positions) {
+    const Lineage of = lineage(id);
+    for (const std::uint64_t v : {std::uint64_t{id.value()}, of.root().history.value(), of.id_of(at.generation)}) {
+      for (int shift = 56; shift >= 0; shift -= 8) bytes += static_cast<char>(v >> shift);
+    }
+  }
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
 std::string ResumeToken::encode() const {
   std::string out(1, static_cast<char>(version));
   put_big_endian(out, cluster.value());

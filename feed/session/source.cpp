@@ -35,14 +35,17 @@ std::optional<ScopeRefusal> refuse_scope(const Principal& principal, const Scope
                       fmt::format("{} may not read {} of the scope asked for", printable(principal.name), partly ? "all" : "anything")};
 }
 
+Position position_of(const Lineage& lineage, Revision revision) {
+  Position out{Generation{0}, revision};
+  for (const LineageEntry& entry : lineage.entries()) {
+    if (entry.first <= revision) out.generation = entry.generation;
+  }
+  return out;
+}
+
 Position shippable_head(const store::Store& store, SegmentId segment, Position head, Revision limit) {
   if (head.revision <= limit) return head;
-  Position shown{Generation{0}, limit};
-  const Lineage lineage = store.lineage(segment);
-  for (const LineageEntry& entry : lineage.entries()) {
-    if (entry.first <= limit) shown.generation = entry.generation;
-  }
-  return shown;
+  return position_of(store.lineage(segment), limit);
 }
 
 Source::Source(store::Store& store, SourceOptions options, Principal principal, std::function<bool()> confirm, SegmentAuthority authority)
@@ -52,8 +55,13 @@ Source::Source(store::Store& store, SourceOptions options, Principal principal, 
 Source::~Source() { detach(); }
 
 void Source::attach() {
+  if (!pins_) return;
   if (!pin_attached_) store_.attach_pin(pin_, true, now_.wall_us);
   pin_attached_ = true;
+}
+
+void Source::set_pin(SegmentId id, Position at) {
+  if (pins_) store_.set_pin(pin_, hello_->scope, id, at, now_.wall_us);
 }
 
 void Source::detach() {
@@ -184,6 +192,7 @@ void Source::handle(Hello& m) {
   for (const store::PinInfo& pin : store_.pins(now_.wall_us)) {
     if (pin.lost && pin.key == pin_) store_.drop_pin(pin_);
   }
+  pins_ = std::find(m.features.begin(), m.features.end(), feature_no_pin) == m.features.end();
   hello_ = std::move(m);
   queue({.kind = Control::Kind::welcome, .segment = {}});
 }
@@ -212,8 +221,9 @@ void Source::subscribe(const SubscribeSegment& asked) {
   if (asked.history) {
     LineageVerdict verdict;
     if (*asked.history != lineage.root().history) verdict = lineage.test(*asked.history, asked.low.value_or(NamedPosition{}), state.head);
-    if (verdict.verdict == OnLineage::on && asked.low) verdict = lineage.test(*asked.history, *asked.low, state.head);
-    if (verdict.verdict == OnLineage::on && asked.high) verdict = lineage.test(*asked.history, *asked.high, state.head);
+    // A low before everything is on every lineage: nothing is held.
+    if (verdict.verdict == OnLineage::on && asked.low && asked.low->at.revision != Revision{0}) verdict = lineage.test(*asked.history, *asked.low, state.head);
+    if (verdict.verdict == OnLineage::on && asked.high && asked.high->at.revision != Revision{0}) verdict = lineage.test(*asked.history, *asked.high, state.head);
     if (verdict.verdict != OnLineage::on) {
       const bool diverged = verdict.verdict == OnLineage::diverged;
       return end_segment(id, reason_of(verdict.verdict), std::move(verdict.reason),
@@ -239,11 +249,11 @@ void Source::subscribe(const SubscribeSegment& asked) {
     if (const auto limit = ship_limit(id); !asked.low && limit && *limit < state.head.revision && limit->value() + 1 >= state.floor.value()) s.told = s.scanned = shown_head(id);
     if (nothing_missed) s.scanned = *nothing_missed;
     tail_.insert(id);
-    store_.set_pin(pin_, hello_->scope, id, s.told, now_.wall_us);
+    set_pin(id, s.told);
   } else {
     // Nothing is held yet: the runs begin where the first chunk stands. Until then the log may not run away.
     s.reached_only = true;
-    store_.set_pin(pin_, hello_->scope, id, state.head, now_.wall_us);
+    set_pin(id, state.head);
   }
   if (authority_.shippable) {
     // What was closed was closed without this segment, of which some may not leave yet: nothing is said until it is closed with it.
@@ -283,7 +293,7 @@ void Source::handle(Ack& m) {
     const Segment& s = at(ack.segment);
     // An acknowledgement of what was never sent (of an earlier subscription, at the best) holds the pin where it is.
     if (!s.subscribed || !s.positioned || ack.position > s.told) continue;
-    store_.set_pin(pin_, hello_->scope, ack.segment, ack.position, now_.wall_us);
+    set_pin(ack.segment, ack.position);
   }
 }
 

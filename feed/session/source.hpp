@@ -35,6 +35,9 @@ struct SourceOptions {
   std::uint32_t walks_at_once = 4;
 };
 
+// Of Hello: a reader that holds no pin, and goes on only as far back as the log's budget reaches.
+inline constexpr std::string_view feature_no_pin = "no_pin";
+
 // Who is at the other end and what it may ask for; from the certificate and the access table, before Hello.
 struct Principal {
   std::string name;
@@ -53,6 +56,8 @@ struct SegmentAuthority {
   std::function<Revision(SegmentId)> shippable;
 };
 
+// The position of a revision: of the generation that it belongs to.
+[[nodiscard]] Position position_of(const Lineage& lineage, Revision revision);
 // A head as far as `limit` lets it be known: the position of that revision.
 [[nodiscard]] Position shippable_head(const store::Store& store, SegmentId segment, Position head, Revision limit);
 

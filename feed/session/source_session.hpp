@@ -108,6 +108,7 @@ class Source final : public SourceSession {
   void encode_welcome(std::string& out);
   bool encode_subscribed(std::string& out, const Control& control);
   void attach();
+  void set_pin(SegmentId id, Position at);
   void detach();
 
   // ---- source_tail.cpp: batches and parts
@@ -155,6 +156,7 @@ class Source final : public SourceSession {
   std::optional<SessionEnd> ended_;
   std::optional<LogFilter> filter_;
   store::PinKey pin_;
+  bool pins_ = true;                 // this reader holds one
   bool pin_attached_ = false;
   bool pin_lost_ = false;            // it was cut under this session: segments that are trimmed now were too slow
   Now now_;

@@ -146,6 +146,14 @@ std::string respond(std::uint16_t status, std::string_view content_type, std::st
                      std::string_view(reason.data(), reason.size()), content_type, body.size(), keep_alive ? "" : "Connection: close\r\n", body);
 }
 
+std::size_t put_chunk_header(std::string& out) {
+  const std::string header = fmt::format("{:x}\r\n", out.size() - chunk_header_room);
+  const std::size_t at = chunk_header_room - header.size();
+  out.replace(at, header.size(), header);
+  out += "\r\n";
+  return at;
+}
+
 std::string respond_chunked(std::string_view content_type) {
   return fmt::format("HTTP/1.1 200 OK\r\nContent-Type: {}\r\nTransfer-Encoding: chunked\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n", content_type);
 }

@@ -39,6 +39,10 @@ struct Response {
 [[nodiscard]] std::string respond(std::uint16_t status, std::string_view content_type, std::string_view body, bool keep_alive);
 // Head of a chunked response, one chunk, the last chunk.
 [[nodiscard]] std::string respond_chunked(std::string_view content_type);
+// A chunk written in place: room in front, the content behind it, then this puts the header and the line end; returns where it starts.
+inline constexpr std::size_t chunk_header_room = 10;   // eight hex digits and a line end
+[[nodiscard]] std::size_t put_chunk_header(std::string& out);
+inline constexpr std::string_view ndjson = "application/x-ndjson";
 [[nodiscard]] std::string chunk(std::string_view bytes);
 inline constexpr std::string_view last_chunk = "0\r\n\r\n";
 [[nodiscard]] std::string switch_to_websocket(std::string_view key);

@@ -15,4 +15,9 @@ Error error_in(std::string_view body, Error otherwise) {
   return otherwise;
 }
 
+std::string error_json(const Error& error) {
+  const nlohmann::json json{{"error", {{"code", error.code}, {"text", error.what}, {"hint", error.hint}}}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace zaris::feed

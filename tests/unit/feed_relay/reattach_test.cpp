@@ -210,6 +210,7 @@ TEST(FeedRelay, AnotherGatewayGoesOnUnderTheSamePin) {
   r.reader().ack({0, {{s0, at}}});
   r.pump();
   r.change_gateway();
+  r.hello();
   for (int i = 10; i < 20; ++i) r.put(r.key_in(s0, "k", i), "v");
   r.subscribe(s0, NamedPosition{at, r.node("a").store->lineage(s0).id_of(at.generation)});
   r.pump();

@@ -96,7 +96,6 @@ void Region::change_gateway() {
   reader_ = ReaderSession::create(options_.hello, options_.reader, user_);
   relay_ = Relay::create(relay_options_, options_.principal);
   relay_->on_table(table_, now);
-  hello();
 }
 
 void Region::hello() {

@@ -47,7 +47,7 @@ class Region {
   void cut(const std::string& name);               // the connection breaks, the node lives
 
   void hello();
-  void change_gateway();                           // the session breaks; the follower begins another, at another gateway
+  void change_gateway();                           // the session breaks; another may begin, at another gateway
   void subscribe(SegmentId segment, std::optional<NamedPosition> low);
   void subscribe_all_walks();
   void pump();                                     // until nobody has anything to say
