@@ -400,6 +400,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (state.role == store::SegmentRole::owner) {
       row.term = state.head.generation;
       row.held = core_->replicator().held().held(segment, state.head);
+      row.marks = core_->replicator().held().held_marks(segment, ~std::uint64_t{1});
     }
     shared_->held.set(segment, row);
   }
