@@ -58,9 +58,14 @@ struct RegionShared {
   Durability ack = Durability::owner, ack_max = Durability::all;   // replication.ack, replication.ack_max
   MonoMicros ack_timeout_us = 1'000'000;
   void publish(std::shared_ptr<const protocol::MapAnswer> map) {
-    const std::lock_guard lock(mutex);
-    map_ = std::move(map);
+    {
+      const std::lock_guard lock(mutex);
+      map_ = std::move(map);
+    }
+    maps_.fetch_add(1, std::memory_order_release);
   }
+  // Grows with every map: who has told its clients of one looks here whether there is another.
+  [[nodiscard]] std::uint64_t maps() const { return maps_.load(std::memory_order_acquire); }
   [[nodiscard]] std::shared_ptr<const protocol::MapAnswer> map() const {
     const std::lock_guard lock(mutex);
     return map_;
@@ -69,6 +74,7 @@ struct RegionShared {
  private:
   mutable std::mutex mutex;
   std::shared_ptr<const protocol::MapAnswer> map_;                 // null: none yet
+  std::atomic<std::uint64_t> maps_{0};
 };
 
 struct NodeShared {

@@ -414,6 +414,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (auto map = core_->routing(); map && version != published_) {
       published_ = version;
       shared_->publish(std::make_shared<const protocol::MapAnswer>(std::move(*map)));
+      if (hooks_.map) hooks_.map();
     }
     if (mirror.links()) coordinator_->saw_register(mirror.links()->value, mirror.links()->changed);
     if (mirror.generation()) coordinator_->saw_generation(mirror.generation()->value);
