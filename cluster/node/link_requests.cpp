@@ -30,17 +30,37 @@ MonoMicros mono_now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Where a scan goes on among the segments that this node owns: a page ends in front of one that it does not. Empty: that was the last.
+std::optional<SlotKey> next_owned(store::Store& store, std::optional<SlotKey> next) {
+  const std::uint32_t segments = store.options().segments;
+  while (next && store.state(segment_of(next->slot, segments)).role != store::SegmentRole::owner) {
+    const std::uint32_t behind = segment_of(next->slot, segments).value() + 1u;
+    if (behind == segments) return std::nullopt;
+    next = SlotKey{first_slot(SegmentId{static_cast<std::uint16_t>(behind)}, segments), {}};
+  }
+  return next;
+}
+
+// From where a scan of everything owned begins: nothing names the place before the first segment.
+std::optional<std::optional<SlotKey>> first_owned(store::Store& store) {
+  if (store.state(SegmentId{0}).role == store::SegmentRole::owner) return std::optional<SlotKey>{};
+  const auto first = next_owned(store, SlotKey{Slot{0}, {}});
+  return first ? std::optional(first) : std::nullopt;
+}
+
 // Live keys in a scope, outside another one. Only whether there are any matters, so it stops early.
 std::uint64_t live_keys_in(store::Store& store, const Scope& scope, const Scope* except, WallMicros now, std::uint64_t enough) {
   std::uint64_t found = 0;
-  store::ScanRequest request{scope, std::nullopt, 1024, 256u << 10, false};
+  const auto first = first_owned(store);
+  if (!first) return 0;
+  store::ScanRequest request{scope, *first, 1024, 256u << 10, false};
   do {
     const store::ScanPage page = store.scan(request, now);
     for (const std::string& record : page.records) {
       const std::string_view key = trusted_key(record.data());
       if (!except || !except->has(slot_of(key), key)) ++found;
     }
-    request.after = page.next;
+    request.after = next_owned(store, page.next);
   } while (request.after && found < enough);
   return found;
 }
@@ -237,7 +257,9 @@ Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
   if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "`zaris status` says how many are");
   std::uint64_t count = 0;
   for (const Scope& left : entry->left_scopes) {
-    store::ScanRequest scan{left, std::nullopt, 1024, 256u << 10, true};
+    const auto first = first_owned(node_.store);
+    if (!first) break;
+    store::ScanRequest scan{left, *first, 1024, 256u << 10, true};
     do {
       const store::ScanPage page = node_.store.scan(scan, now_);
       for (const std::string& record : page.records) {
@@ -249,7 +271,7 @@ Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
         ++count;
         if (!request.dry_run) (void)node_.store.del(key, std::nullopt, now_);
       }
-      scan.after = page.next;
+      scan.after = next_owned(node_.store, page.next);
     } while (scan.after);
   }
   if (!request.dry_run) {
