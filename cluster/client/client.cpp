@@ -15,6 +15,7 @@ Client::~Client() {
     const std::lock_guard lock(core_->mutex);
     core_->ended = true;
     all = core_->connections;
+    all.push_back(std::move(core_->asked));
   }
   for (const auto& connection : all)
     if (connection) connection->close();
@@ -57,6 +58,7 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, std::shar
       core->reached = seed;
       core->routing = Routing(map);
       core->connections.resize(map.nodes.size());
+      core->dialled.resize(map.nodes.size());
       for (std::size_t node = 0; node < map.nodes.size(); ++node) {
         const Seed at = core->address_of(map.nodes[node]);
         if (at == seed || map.nodes[node].id == first->welcome.node) {
@@ -64,6 +66,7 @@ Result<std::unique_ptr<Client>> Client::connect(ClientOptions options, std::shar
           break;
         }
       }
+      Core::poll(core, loop);
       return std::unique_ptr<Client>(new Client(core, loop));
     }
     connection->close();

@@ -139,8 +139,10 @@ class Client {
   [[nodiscard]] Future<protocol::DropPinAnswer> drop_pin(const protocol::DropPinRequest& pin, std::size_t node = 0);
   [[nodiscard]] Future<protocol::AcceptEmptyAnswer> accept_empty(std::size_t node = 0);
 
+ public:
+  struct Core;                         // inside the library only
+
  private:
-  struct Core;
   explicit Client(std::shared_ptr<Core> core, std::shared_ptr<Loop> loop);
   std::shared_ptr<Loop> loop_;
   std::shared_ptr<Core> core_;

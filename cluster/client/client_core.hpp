@@ -23,6 +23,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 inline constexpr unsigned attempts_max = 64;
+inline constexpr milliseconds redial_after{200};   // a node that is gone is not dialled by every operation
+inline constexpr milliseconds poll_every{10'000};  // the table of owners, whatever else happens
+inline constexpr milliseconds map_patience{1000};  // without an answer another node is asked for it
 
 // Refusals that pass: the table is refreshed and the operation tried again.
 inline bool passes(Status status) {
@@ -70,7 +73,10 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
   protocol::Welcome welcome;
   Seed reached;                      // the seed that gave the map: a node without a host is there
   std::vector<std::shared_ptr<Connection>> connections;  // by node index
-  bool refreshing = false;
+  std::vector<Clock::time_point> dialled;            // likewise
+  std::shared_ptr<Connection> asked;                 // for the map alone, while no node is connected
+  std::optional<Clock::time_point> refreshing;       // since when a map has been asked for
+  std::size_t turn = 0;                              // whom to ask next
   bool ended = false;
 
   // ---- connections
@@ -108,8 +114,12 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
     const std::lock_guard lock(mutex);
     if (ended || node >= connections.size()) return nullptr;
     auto& connection = connections[node];
-    if (!connection || connection->down()) connection = Connection::open(held, to(address_of(routing.map().nodes[node])), events());
-    return connection;
+    const auto now = Clock::now();
+    if (!connection || (connection->down() && now - dialled[node] >= redial_after)) {
+      connection = Connection::open(held, to(address_of(routing.map().nodes[node])), events());
+      dialled[node] = now;
+    }
+    return connection;  // down: what is sent on it fails at once, with nothing done
   }
 
   void adopt(const protocol::MapAnswer& map) {
@@ -125,28 +135,66 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
     for (auto& gone : connections)
       if (gone) gone->close();
     connections = std::move(kept);
+    dialled.assign(connections.size(), {});
     routing = Routing(map);
   }
 
+  // Asks one node for the table, another one the next time; at most one question at a time, however many operations were refused.
   void refresh() {
-    std::shared_ptr<Connection> any;
+    std::shared_ptr<Connection> one;
     {
       const std::lock_guard lock(mutex);
-      if (refreshing || ended) return;
+      const auto held = loop.lock();
+      const auto now = Clock::now();
+      if (ended || !held || (refreshing && now - *refreshing < map_patience)) return;
+      refreshing = now;
+      std::vector<std::shared_ptr<Connection>> up;
       for (const auto& connection : connections)
-        if (connection && connection->up()) any = connection;
-      if (!any) return;  // the next attempt dials, and asks then
-      refreshing = true;
+        if (connection && connection->up()) up.push_back(connection);
+      if (!up.empty()) {
+        one = up[turn++ % up.size()];
+      } else if (asked && asked->up()) {
+        one = asked;
+      } else {
+        // Nobody is connected: the nodes of the table and the seeds in turn, whichever answers.
+        std::vector<Seed> all = options.seeds;
+        for (const auto& node : routing.map().nodes) all.push_back(address_of(node));
+        if (asked) asked->close();
+        one = asked = Connection::open(held, to(all[turn++ % all.size()]), events());
+      }
     }
-    any->send([](std::string& out, std::uint32_t correlation) { protocol::encode_map_request(out, correlation); }, options.timeout,
+    one->send([](std::string& out, std::uint32_t correlation) { protocol::encode_map_request(out, correlation); }, options.timeout,
               [self = shared_from_this()](Result<Answer> answer) {
+                if (!answer) {
+                  // Refused is known at once, and another one asked soon; who was asked and does not answer is waited for.
+                  if (answer.error().code != "unreachable") return;
+                  const std::lock_guard lock(self->mutex);
+                  self->refreshing = Clock::now() - map_patience + redial_after;
+                  return;
+                }
                 {
                   const std::lock_guard lock(self->mutex);
-                  self->refreshing = false;
+                  self->refreshing.reset();
                 }
                 protocol::MapAnswer map;
-                if (answer && answer->status == Status::ok && protocol::decode(answer->body, map)) self->adopt(map);
+                if (answer->status == Status::ok && protocol::decode(answer->body, map)) self->adopt(map);
               });
+  }
+
+  // Keeps the table young while nothing asks for it. Ends with the client.
+  static void poll(const std::weak_ptr<Core>& weak, const std::shared_ptr<Loop>& on) {
+    on->after(poll_every, [weak] {
+      const auto core = weak.lock();
+      if (!core) return;
+      {
+        const std::lock_guard lock(core->mutex);
+        if (core->ended) return;
+      }
+      const auto held = core->loop.lock();
+      if (!held) return;
+      core->refresh();
+      poll(weak, held);
+    });
   }
 
   // ---- one operation, tried until it has an answer or its time is over

@@ -18,6 +18,9 @@ class Routing {
   [[nodiscard]] const protocol::MapAnswer& map() const { return map_; }
   // Index of the owning node; empty: nobody owns it now.
   [[nodiscard]] std::optional<std::uint32_t> owner(Slot slot) const;
+  [[nodiscard]] std::optional<std::uint32_t> owner(SegmentId segment) const;
+  // The first segment that nobody owns now; empty: there is none.
+  [[nodiscard]] std::optional<SegmentId> unowned() const;
   // The run that holds a slot, or the first one behind it; index into map().runs, runs.size() when there is none.
   [[nodiscard]] std::size_t run_at(Slot slot) const;
   [[nodiscard]] Slot first_slot(std::size_t run) const;

@@ -87,16 +87,18 @@ struct MarkPages : std::enable_shared_from_this<MarkPages> {
   std::chrono::milliseconds timeout;
   std::string link;
   ScopeId scope;
-  std::vector<protocol::MarkAnswerRow> rows;
-  TargetConnection::Handler<std::vector<protocol::MarkAnswerRow>> handler;
+  Durability durability = Durability::store_default;
+  TargetConnection::Marks marks;
+  TargetConnection::Handler<TargetConnection::Marks> handler;
 
   void ask(SegmentId first) {
-    const protocol::ReadMarksRequest request{link, scope, first};
+    const protocol::ReadMarksRequest request{link, scope, first, durability};
     connection->send([&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); }, timeout,
                      decoded<protocol::ReadMarksAnswer>("ReadMarks", [self = shared_from_this(), first](Result<protocol::ReadMarksAnswer> page) {
                        if (!page) return self->handler(tl::unexpected(std::move(page.error())));
-                       for (auto& row : page->rows) self->rows.push_back(std::move(row));
-                       if (!page->next) return self->handler(std::move(self->rows));
+                       for (auto& row : page->rows) self->marks.rows.push_back(std::move(row));
+                       self->marks.served.insert(self->marks.served.end(), page->served.begin(), page->served.end());
+                       if (!page->next) return self->handler(std::move(self->marks));
                        if (*page->next <= first) return self->handler(tl::unexpected(unreadable("ReadMarks")));
                        self->ask(*page->next);
                      }));
@@ -105,12 +107,13 @@ struct MarkPages : std::enable_shared_from_this<MarkPages> {
 
 }  // namespace
 
-void TargetConnection::read_marks(std::string link, ScopeId scope, Handler<std::vector<protocol::MarkAnswerRow>> handler) {
+void TargetConnection::read_marks(std::string link, ScopeId scope, Durability durability, Handler<Marks> handler) {
   auto pages = std::make_shared<MarkPages>();
   pages->connection = connection_;
   pages->timeout = timeout_;
   pages->link = std::move(link);
   pages->scope = scope;
+  pages->durability = durability;
   pages->handler = std::move(handler);
   pages->ask(SegmentId{0});
 }

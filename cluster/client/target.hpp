@@ -34,8 +34,12 @@ class TargetConnection {
 
   // A refusal (ScopeMismatch, TermSuperseded, …) is not an Error: it comes with its status and reason.
   void open_link(const protocol::OpenLinkRequest& request, std::function<void(Result<protocol::OpenLinkAnswer>, Status)> handler);
-  // All pages of what this node holds.
-  void read_marks(std::string link, ScopeId scope, Handler<std::vector<protocol::MarkAnswerRow>> handler);
+  // All pages of what this node serves, and which segments those are. One that changed hands between two pages may be told twice.
+  struct Marks {
+    std::vector<protocol::MarkAnswerRow> rows;
+    std::vector<protocol::SegmentRun> served;
+  };
+  void read_marks(std::string link, ScopeId scope, Durability durability, Handler<Marks> handler);
   void mark_checksum(std::string_view link, ScopeId scope, Handler<std::uint64_t> handler);
   void follower_lease(const protocol::FollowerLeaseRequest& request, Handler<protocol::FollowerLeaseAnswer> handler);
   void status(Handler<protocol::StatusAnswer> handler);

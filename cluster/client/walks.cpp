@@ -1,4 +1,6 @@
 // Scans and digests: run by run of segments with one owner, in (slot, key) order.
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "cluster/client/client_core.hpp"
@@ -22,58 +24,150 @@ std::optional<Scope> within(const Scope& scope, Slot first, Slot last) {
   return std::move(*made);
 }
 
+// What a walk's requests have in common: each goes to whoever owns a slot by now, and again while it is refused for a passing reason.
+// Reads only, so an answer that never came is asked for again as well. Kept alive by its own callbacks.
+struct Walking : std::enable_shared_from_this<Walking> {
+  std::shared_ptr<Client::Core> core;
+  Scope scope;
+  Clock::time_point deadline;
+  unsigned attempt = 0;
+  Slot at{0};                              // the next slot that is asked for
+
+  virtual ~Walking() = default;
+  virtual void ask() = 0;
+  virtual void fail(Error why) = 0;
+
+  // The table as it is now, and the run at `at`: the next one with a slot of the scope. runs.size(): there is none. Empty: somebody
+  // should own a slot in between and nobody does, which must not look as if there were nothing.
+  std::optional<std::size_t> find_run(Routing& routing) {
+    {
+      const std::lock_guard lock(core->mutex);
+      routing = core->routing;
+    }
+    const auto& runs = routing.map().runs;
+    if (routing.map().segments == 0) return std::nullopt;
+    while (true) {
+      const std::size_t run = routing.run_at(at);
+      const Slot end = run < runs.size() ? routing.first_slot(run) : Slot{slot_count - 1};
+      if (at < end && within(scope, at, run < runs.size() ? Slot{static_cast<std::uint16_t>(end.value() - 1)} : end)) return std::nullopt;
+      if (run == runs.size()) return run;
+      at = std::max(at, end);
+      if (within(scope, at, routing.last_slot(run))) return run;
+      if (routing.last_slot(run).value() + 1u >= slot_count) return runs.size();
+      at = Slot{static_cast<std::uint16_t>(routing.last_slot(run).value() + 1)};
+    }
+  }
+
+  void again(Error why) {
+    const auto wait = backoff(attempt++);
+    const auto held = core->loop.lock();
+    if (!passes(why) || !held || attempt >= attempts_max || Clock::now() + wait >= deadline) return fail(std::move(why));
+    core->refresh();
+    held->after(wait, [self = shared_from_this()] { self->ask(); });
+  }
+  static bool passes(const Error& why) {
+    static constexpr Status passing[] = {Status::moved, Status::ownership_changing, Status::migrating, Status::replica_sync_pending, Status::replica_write_rejected, Status::unavailable};
+    return why.code == "unreachable" || why.code == "connection_lost" || why.code == "timed_out" ||
+           std::any_of(std::begin(passing), std::end(passing), [&](Status status) { return why.code == code_of(status); });
+  }
+};
+
+const Error nobody{"unavailable", "nobody owns some of these segments now", {}};
+
+struct Scanning final : Walking {
+  std::optional<SlotKey> after;
+  ScanLimits limits;
+  Handler<ScanPage> handler;
+
+  void fail(Error why) override { handler(tl::unexpected(std::move(why))); }
+
+  // A page never leaves one run of segments with one owner; where a run gave nothing more, the next one is asked.
+  void ask() override {
+    Routing routing;
+    const auto run = find_run(routing);
+    if (!run) return again(nobody);
+    if (*run == routing.map().runs.size()) return handler(ScanPage{});
+    const bool alone = routing.map().runs.size() == 1;
+    const Slot last = routing.last_slot(*run);
+    const protocol::ScanRequest request{alone ? scope.text() : within(scope, routing.first_slot(*run), last)->text(), after, limits.records, limits.bytes, limits.keys_only};
+    core->ask<protocol::ScanAnswer>(
+        core->connection_of(routing.map().runs[*run].node), "Scan", [&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); },
+        [self = std::static_pointer_cast<Scanning>(shared_from_this()), last](Result<protocol::ScanAnswer> answer) {
+          if (!answer) return self->again(std::move(answer.error()));
+          const bool more = last.value() + 1u < slot_count;
+          // A node's token may lie behind its own run; what is next is the beginning of the next one.
+          if (more && answer->next && last < answer->next->slot) answer->next.reset();
+          if (answer->table.empty() && !answer->next && more) {
+            self->at = Slot{static_cast<std::uint16_t>(last.value() + 1)};
+            self->after.reset();
+            return self->ask();
+          }
+          ScanPage page{std::string(answer->table), std::string(answer->records), std::move(answer->next)};
+          if (!page.next && more) page.next = self->last_of(page);
+          self->handler(std::move(page));
+        });
+  }
+
+  std::optional<SlotKey> last_of(const ScanPage& page) const {
+    const RecordRow row = read_row(page.table, row_count(page.table) - 1);
+    const std::string_view bytes = std::string_view(page.records).substr(page.records.size() - row.length);
+    if (limits.keys_only) return SlotKey{row.slot, std::string(bytes)};
+    const auto record = parse_record(bytes);
+    if (!record) return std::nullopt;
+    return SlotKey{row.slot, std::string(record->key)};
+  }
+};
+
+struct Digesting final : Walking {
+  protocol::DigestBy by = protocol::DigestBy::total;
+  Handler<std::vector<protocol::DigestRow>> handler;
+  std::map<std::uint32_t, protocol::DigestRow> rows;
+
+  void fail(Error why) override { handler(tl::unexpected(std::move(why))); }
+  void done() {
+    std::vector<protocol::DigestRow> out;
+    if (by == protocol::DigestBy::total && rows.empty()) rows[0] = {};
+    for (auto& [id, row] : rows) out.push_back(row);
+    handler(std::move(out));
+  }
+
+  void ask() override {
+    Routing routing;
+    const auto run = find_run(routing);
+    if (!run) return again(nobody);
+    if (*run == routing.map().runs.size()) return done();
+    const Slot last = routing.last_slot(*run);
+    const protocol::DigestRequest request{scope.text(), by, at, last};
+    core->ask<protocol::DigestAnswer>(
+        core->connection_of(routing.map().runs[*run].node), "Digest", [&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); },
+        [self = std::static_pointer_cast<Digesting>(shared_from_this()), first = at, last](Result<protocol::DigestAnswer> answer) {
+          if (!answer) return self->again(std::move(answer.error()));
+          if (answer->next && (*answer->next <= first || *answer->next > last)) return self->fail(unreadable("Digest"));
+          for (const auto& part : answer->rows) {
+            auto& row = self->rows[part.id];
+            row.id = part.id;
+            row.count += part.count;
+            row.digest += part.digest;
+          }
+          if (!answer->next && last.value() + 1u >= slot_count) return self->done();
+          self->at = answer->next ? *answer->next : Slot{static_cast<std::uint16_t>(last.value() + 1)};
+          self->ask();
+        });
+  }
+};
+
 }  // namespace
 
 void Client::scan(const Scope& scope, const std::optional<SlotKey>& after, const ScanLimits& limits, Handler<ScanPage> handler) {
-  Routing routing;
-  {
-    const std::lock_guard lock(core_->mutex);
-    routing = core_->routing;
-  }
-  // A page never leaves one run of segments with one owner; where a run gave nothing more, the next one is asked.
-  struct Step : std::enable_shared_from_this<Step> {
-    std::shared_ptr<Core> core;
-    Routing routing;
-    Scope scope;
-    ScanLimits limits;
-    Handler<ScanPage> handler;
-
-    void ask(std::size_t run, const std::optional<SlotKey>& from) {
-      std::optional<Scope> part;
-      while (run < routing.map().runs.size() && !(part = within(scope, routing.first_slot(run), routing.last_slot(run)))) ++run;
-      if (run >= routing.map().runs.size()) return handler(ScanPage{});
-      const protocol::ScanRequest request{routing.map().runs.size() == 1 ? scope.text() : part->text(), from, limits.records, limits.bytes, limits.keys_only};
-      core->ask<protocol::ScanAnswer>(
-          core->connection_of(routing.map().runs[run].node), "Scan",
-          [&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); },
-          [self = shared_from_this(), run, from](Result<protocol::ScanAnswer> answer) {
-            if (!answer) return self->handler(tl::unexpected(std::move(answer.error())));
-            const bool more_runs = run + 1 < self->routing.map().runs.size();
-            // A node's token may lie behind its own run; what is next is the beginning of the next one.
-            if (more_runs && answer->next && self->routing.last_slot(run) < answer->next->slot) answer->next.reset();
-            if (answer->table.empty() && !answer->next && more_runs) return self->ask(run + 1, std::nullopt);
-            ScanPage page{std::string(answer->table), std::string(answer->records), std::move(answer->next)};
-            if (!page.next && more_runs) page.next = self->last_of(page);
-            self->handler(std::move(page));
-          });
-    }
-
-    std::optional<SlotKey> last_of(const ScanPage& page) const {
-      const RecordRow row = read_row(page.table, row_count(page.table) - 1);
-      const std::string_view bytes = std::string_view(page.records).substr(page.records.size() - row.length);
-      if (limits.keys_only) return SlotKey{row.slot, std::string(bytes)};
-      const auto record = parse_record(bytes);
-      if (!record) return std::nullopt;
-      return SlotKey{row.slot, std::string(record->key)};
-    }
-  };
-  auto step = std::make_shared<Step>();
-  step->core = core_;
-  step->routing = std::move(routing);
-  step->scope = scope;
-  step->limits = limits;
-  step->handler = std::move(handler);
-  step->ask(after ? step->routing.run_at(after->slot) : 0, after);
+  auto scanning = std::make_shared<Scanning>();
+  scanning->core = core_;
+  scanning->scope = scope;
+  scanning->deadline = Clock::now() + core_->options.timeout;
+  if (after) scanning->at = after->slot;
+  scanning->after = after;
+  scanning->limits = limits;
+  scanning->handler = std::move(handler);
+  scanning->ask();
 }
 
 Future<ScanPage> Client::scan(const Scope& scope, const std::optional<SlotKey>& after, const ScanLimits& limits) {
@@ -83,54 +177,13 @@ Future<ScanPage> Client::scan(const Scope& scope, const std::optional<SlotKey>& 
 }
 
 void Client::digest(const Scope& scope, protocol::DigestBy by, Handler<std::vector<protocol::DigestRow>> handler) {
-  struct Step : std::enable_shared_from_this<Step> {
-    std::shared_ptr<Core> core;
-    Routing routing;
-    Scope scope;
-    protocol::DigestBy by;
-    Handler<std::vector<protocol::DigestRow>> handler;
-    std::map<std::uint32_t, protocol::DigestRow> rows;
-
-    void ask(std::size_t run, Slot first) {
-      if (run >= routing.map().runs.size()) {
-        std::vector<protocol::DigestRow> out;
-        if (by == protocol::DigestBy::total && rows.empty()) rows[0] = {};
-        for (auto& [id, row] : rows) out.push_back(row);
-        return handler(std::move(out));
-      }
-      const Slot last = routing.last_slot(run);
-      const protocol::DigestRequest request{scope.text(), by, first, last};
-      core->ask<protocol::DigestAnswer>(
-          core->connection_of(routing.map().runs[run].node), "Digest",
-          [&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); },
-          [self = shared_from_this(), run, first, last](Result<protocol::DigestAnswer> answer) {
-            if (!answer) return self->handler(tl::unexpected(std::move(answer.error())));
-            for (const auto& part : answer->rows) {
-              auto& row = self->rows[part.id];
-              row.id = part.id;
-              row.count += part.count;
-              row.digest += part.digest;
-            }
-            if (answer->next) {
-              if (*answer->next <= first || *answer->next > last) return self->handler(tl::unexpected(unreadable("Digest")));
-              return self->ask(run, *answer->next);
-            }
-            const bool more = run + 1 < self->routing.map().runs.size();
-            self->ask(run + 1, more ? self->routing.first_slot(run + 1) : Slot{0});
-          });
-    }
-  };
-  auto step = std::make_shared<Step>();
-  step->core = core_;
-  {
-    const std::lock_guard lock(core_->mutex);
-    step->routing = core_->routing;
-  }
-  step->scope = scope;
-  step->by = by;
-  step->handler = std::move(handler);
-  if (step->routing.map().runs.empty()) return step->handler(failure("unavailable", "nobody owns any segment now"));
-  step->ask(0, step->routing.first_slot(0));
+  auto digesting = std::make_shared<Digesting>();
+  digesting->core = core_;
+  digesting->scope = scope;
+  digesting->deadline = Clock::now() + core_->options.timeout;
+  digesting->by = by;
+  digesting->handler = std::move(handler);
+  digesting->ask();
 }
 
 Future<std::vector<protocol::DigestRow>> Client::digest(const Scope& scope, protocol::DigestBy by) {

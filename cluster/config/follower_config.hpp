@@ -14,7 +14,7 @@
 namespace zaris::config {
 
 enum class OnSourceReset : std::uint8_t { hold, accept };
-enum class ApplyDurability : std::uint8_t { store_default, owner };
+enum class ApplyDurability : std::uint8_t { store_default, owner, replica };
 
 struct LinkConfig {
   std::string name;

@@ -23,9 +23,11 @@ std::vector<KeyRow> rows() {
   r.push_back(required(row<F>("target.url", Kind::url, "", "The target cluster: `zaris://host:7861`, `zariss://host:7863` for TLS.",
                               [](F& c, const Value& v) { c.target.url = v.text; })));
   r.push_back(one_of(row<F>("target.durability", Kind::choice, "default",
-                            "What an apply waits for: `owner`, or what the target's store has as its default.",
-                            [](F& c, const Value& v) { c.target.durability = v.text == "owner" ? ApplyDurability::owner : ApplyDurability::store_default; }),
-                     {"default", "owner"}));
+                            "What an apply waits for before its position may be persisted and acknowledged: `owner`, `replica` (a synchronised replica has it, mark and all), or by default what the target's store has as its default, and a replica where its replication factor is 2 or more.",
+                            [](F& c, const Value& v) { c.target.durability = v.text == "owner"     ? ApplyDurability::owner
+                                                                                         : v.text == "replica" ? ApplyDurability::replica
+                                                                                                               : ApplyDurability::store_default; }),
+                     {"default", "owner", "replica"}));
   const auto target_tls = [&](const std::string& key, std::string TlsFiles::* member, const std::string& doc) {
     r.push_back(row<F>("target.tls." + key, Kind::file, "", doc + " for the target; `tls." + key + "` unless set.",
                                   [member](F& c, const Value& v) { c.target.tls.*member = v.text; }));

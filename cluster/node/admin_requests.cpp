@@ -51,6 +51,17 @@ Status RequestExecutor::scan(const Frame& frame, std::string& out) {
     if (Status status; elsewhere(frame, segment_of(from, node_.config.segments), out, status)) return status;
   }
   const store::ScanPage page = node_.store.scan(query, now_);
+  if (node_.region) {
+    if (page.status != Status::ok) return refuse(frame, out, Status::ownership_changing, "this node does not serve that segment any more");
+    // A page without many records goes on into the next segments: of each it must be this node's to speak.
+    const auto ranges = scope->slot_ranges().empty() ? std::vector<std::pair<Slot, Slot>>{{Slot{0}, Slot{slot_count - 1}}} : scope->slot_ranges();
+    for (const auto& [first, last] : ranges) {
+      const Slot from = query.after ? std::max(query.after->slot, first) : first;
+      const bool at_start = page.next && page.next->key.empty();  // of a segment that it has not entered
+      const std::uint32_t end = page.next ? std::min<std::uint32_t>(last.value() + 1u, page.next->slot.value() + (at_start ? 0u : 1u)) : last.value() + 1u;
+      if (Status status; from.value() < end && elsewhere(frame, from, Slot{static_cast<std::uint16_t>(end - 1)}, out, status)) return status;
+    }
+  }
   std::string table, records;
   for (const std::string& record : page.records) {
     const std::string_view key = trusted_key(record.data());
@@ -68,6 +79,7 @@ Status RequestExecutor::digest(const Frame& frame, std::string& out) {
   const auto scope = Scope::parse(request.scope_text);
   if (!scope) return refuse(frame, out, Status::invalid_argument, scope.error().what, scope.error().hint);
   const std::uint32_t segments = node_.config.segments;
+  if (Status status; node_.region && elsewhere(frame, request.first, request.last, out, status)) return status;
   protocol::DigestAnswer answer;
   const auto add = [&](Slot slot, std::uint64_t count, const Digest& digest) {
     if (count == 0) return;

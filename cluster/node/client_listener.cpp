@@ -130,6 +130,10 @@ void ClientListener::notify_held() {
   for (const auto& worker : impl_->workers) worker->notify_held();
 }
 
+void ClientListener::notify_map() {
+  for (const auto& worker : impl_->workers) worker->notify_map();
+}
+
 std::vector<std::uint64_t> ClientListener::rounds() const {
   std::vector<std::uint64_t> out;
   for (const auto& worker : impl_->workers) out.push_back(worker->rounds());

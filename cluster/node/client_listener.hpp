@@ -45,6 +45,8 @@ class ClientListener {
 
   // Replicas hold more than before. Any thread, between run() and stop().
   void notify_held();
+  // Another map of the region was published: clients are told. Any thread, between run() and stop().
+  void notify_map();
 
   // Rounds that each loop has made; one that stands still for seconds is stuck.
   [[nodiscard]] std::vector<std::uint64_t> rounds() const;

@@ -27,6 +27,10 @@ class ClientSession {
   [[nodiscard]] Step consume(std::string_view in, RequestExecutor& executor, std::string& out, std::size_t output_max);
 
   [[nodiscard]] bool greeted() const { return greeted_; }
+  // Who keeps a table of owners, and is told of a new one (Map, correlation 0).
+  [[nodiscard]] bool follows_map() const {
+    return greeted_ && (requester_.role == protocol::PeerRole::client || requester_.role == protocol::PeerRole::follower);
+  }
 
  private:
   [[nodiscard]] bool greet(const protocol::Frame& frame, RequestExecutor& executor, std::string& out);

@@ -4,14 +4,22 @@
 
 namespace zaris::node {
 
+using replication::Held;
 using replication::Ticket;
 using replication::WaitOutcome;
+
+Held HeldAnswers::held_of(const Line& line, const region::HeldRow& row) const {
+  if (&line == &positions_) return row.held;
+  const auto as_position = [](std::uint64_t version) { return Position{Generation{}, Revision{version}}; };
+  return {as_position(row.marks.replica), as_position(row.marks.majority), as_position(row.marks.all)};
+}
 
 bool HeldAnswers::hold(std::uint64_t connection, std::string& out, std::size_t at, std::span<const HeldItem> items, Durability policy, MonoMicros deadline) {
   const std::uint64_t number = ++last_;
   std::uint32_t left = 0;
-  std::vector<Ticket> done;
   for (const HeldItem& item : items) {
+    Line& line = item.marks == 0 ? positions_ : marks_;
+    const Position wanted = item.marks == 0 ? item.position : Position{Generation{}, Revision{item.marks + 1}};
     // What is held now is looked at after this thread has said that it waits: whoever changes it afterwards wakes it.
     const region::HeldRow row = held_.get(item.segment);
     const auto not_met = [&] { give_up(out.data() + at, item.status_at, item.also_at); };
@@ -20,16 +28,16 @@ bool HeldAnswers::hold(std::uint64_t connection, std::string& out, std::size_t a
       continue;
     }
     // A term that has just begun may not be in the table yet; then it is waited for as everything else is.
-    if (row.term == item.position.generation && row.held.by(policy) >= item.position) continue;
-    const auto wait = acknowledge_.wait(item.segment, item.position, policy, deadline);
+    if (row.term == item.position.generation && held_of(line, row).by(policy) >= wanted) continue;
+    const auto wait = line.acknowledge.wait(item.segment, wanted, policy, deadline);
     if (wait.outcome == WaitOutcome::done) continue;
     if (wait.outcome == WaitOutcome::full) {
       not_met();
       continue;
     }
-    places_[wait.ticket] = {number, item.status_at, item.also_at};
-    segment_of_[wait.ticket] = item.segment;
-    auto& waited = segments_[item.segment];
+    line.places[wait.ticket] = {number, item.status_at, item.also_at};
+    line.segment_of[wait.ticket] = item.segment;
+    auto& waited = line.segments[item.segment];
     waited.first = item.position.generation;
     ++waited.second;
     ++left;
@@ -46,32 +54,37 @@ void HeldAnswers::give_up(char* answer, std::size_t status_at, std::size_t also_
   ++given_up_;
 }
 
-void HeldAnswers::settle(std::span<const Ticket> tickets, bool met, std::vector<Ready>& ready) {
+void HeldAnswers::settle(Line& line, std::span<const Ticket> tickets, bool met, std::vector<Ready>& ready) {
   for (const Ticket ticket : tickets) {
-    const auto place = places_.find(ticket);
-    if (place == places_.end()) continue;
-    const auto segment = segment_of_.find(ticket);
-    if (const auto waited = segments_.find(segment->second); --waited->second.second == 0) segments_.erase(waited);
-    segment_of_.erase(segment);
+    const auto place = line.places.find(ticket);
+    if (place == line.places.end()) continue;
+    const auto segment = line.segment_of.find(ticket);
+    if (const auto waited = line.segments.find(segment->second); --waited->second.second == 0) line.segments.erase(waited);
+    line.segment_of.erase(segment);
     const auto answer = answers_.find(place->second.answer);
     if (!met) give_up(answer->second.bytes.data(), place->second.status_at, place->second.also_at);
-    places_.erase(place);
+    line.places.erase(place);
     if (--answer->second.left > 0) continue;
     ready.push_back({answer->second.connection, std::move(answer->second.bytes)});
     answers_.erase(answer);
   }
 }
 
-void HeldAnswers::collect(MonoMicros now, std::vector<Ready>& ready) {
+void HeldAnswers::collect(Line& line, MonoMicros now, std::vector<Ready>& ready) {
   std::vector<Ticket> done, given_up;
-  for (const auto& [segment, waited] : segments_) {
+  for (const auto& [segment, waited] : line.segments) {
     const region::HeldRow row = held_.get(segment);
-    if (row.term > waited.first) acknowledge_.abandon(segment, given_up);
-    else if (row.term == waited.first) acknowledge_.advance(segment, row.held, done);
+    if (row.term > waited.first) line.acknowledge.abandon(segment, given_up);
+    else if (row.term == waited.first) line.acknowledge.advance(segment, held_of(line, row), done);
   }
-  acknowledge_.expire(now, given_up);
-  settle(done, true, ready);
-  settle(given_up, false, ready);
+  line.acknowledge.expire(now, given_up);
+  settle(line, done, true, ready);
+  settle(line, given_up, false, ready);
+}
+
+void HeldAnswers::collect(MonoMicros now, std::vector<Ready>& ready) {
+  collect(positions_, now, ready);
+  collect(marks_, now, ready);
 }
 
 }  // namespace zaris::node

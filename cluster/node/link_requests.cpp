@@ -23,21 +23,44 @@ Status status_of(const Error& error) {
   return Status::unavailable;
 }
 
+constexpr std::string_view too_strong_text = "that durability is stronger than this store admits";
+constexpr std::string_view too_strong_hint = "replication.ack_max of the region's nodes";
+
 MonoMicros mono_now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Where a scan goes on among the segments that this node owns: a page ends in front of one that it does not. Empty: that was the last.
+std::optional<SlotKey> next_owned(store::Store& store, std::optional<SlotKey> next) {
+  const std::uint32_t segments = store.options().segments;
+  while (next && store.state(segment_of(next->slot, segments)).role != store::SegmentRole::owner) {
+    const std::uint32_t behind = segment_of(next->slot, segments).value() + 1u;
+    if (behind == segments) return std::nullopt;
+    next = SlotKey{first_slot(SegmentId{static_cast<std::uint16_t>(behind)}, segments), {}};
+  }
+  return next;
+}
+
+// From where a scan of everything owned begins: nothing names the place before the first segment.
+std::optional<std::optional<SlotKey>> first_owned(store::Store& store) {
+  if (store.state(SegmentId{0}).role == store::SegmentRole::owner) return std::optional<SlotKey>{};
+  const auto first = next_owned(store, SlotKey{Slot{0}, {}});
+  return first ? std::optional(first) : std::nullopt;
 }
 
 // Live keys in a scope, outside another one. Only whether there are any matters, so it stops early.
 std::uint64_t live_keys_in(store::Store& store, const Scope& scope, const Scope* except, WallMicros now, std::uint64_t enough) {
   std::uint64_t found = 0;
-  store::ScanRequest request{scope, std::nullopt, 1024, 256u << 10, false};
+  const auto first = first_owned(store);
+  if (!first) return 0;
+  store::ScanRequest request{scope, *first, 1024, 256u << 10, false};
   do {
     const store::ScanPage page = store.scan(request, now);
     for (const std::string& record : page.records) {
       const std::string_view key = trusted_key(record.data());
       if (!except || !except->has(slot_of(key), key)) ++found;
     }
-    request.after = page.next;
+    request.after = next_owned(store, page.next);
   } while (request.after && found < enough);
   return found;
 }
@@ -80,12 +103,19 @@ Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
   answer.segments = node_.config.segments;
   answer.key_bytes_max = node_.config.limits.key;
   answer.value_bytes_max = node_.config.limits.value;
-  answer.memory_max_bytes = node_.config.memory.max_bytes;
-  const store::StoreMemory memory = node_.store.memory();
-  answer.live_bytes = memory.records + memory.tables;
+  // Of several nodes each speaks for the segments that it owns; its memory is shared with the copies that it keeps of others'.
+  std::uint64_t owned = 0, kept = 0;
   for (std::uint32_t i = 0; i < node_.config.segments; ++i) {
-    answer.live_keys += node_.store.state(SegmentId{static_cast<std::uint16_t>(i)}).live_keys;
+    const store::SegmentState state = node_.store.state(SegmentId{static_cast<std::uint16_t>(i)});
+    if (state.role != store::SegmentRole::none) ++kept;
+    if (state.role != store::SegmentRole::owner) continue;
+    ++owned;
+    answer.live_keys += state.live_keys;
   }
+  const store::StoreMemory memory = node_.store.memory();
+  const auto share = [&](std::uint64_t bytes) { return kept == 0 ? 0 : bytes / kept * owned + bytes % kept * owned / kept; };
+  answer.memory_max_bytes = share(node_.config.memory.max_bytes);
+  answer.live_bytes = share(memory.records + memory.tables);
   answer.generation_seen = Generation{std::max(node_.coordinator.highest_generation().value(), node_.generation_seen.load(std::memory_order_relaxed))};
   answer.site_epoch = opened->entry.site_epoch;
   encode(out, frame.header.correlation, answer);
@@ -107,25 +137,39 @@ Status RequestExecutor::follower_lease(const Frame& frame, std::string& out) {
 Status RequestExecutor::read_marks(const Frame& frame, std::string& out) {
   protocol::ReadMarksRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
+  if (request.first.value() >= node_.config.segments) return refuse(frame, out, Status::invalid_argument, "the target has no such segment");
+  Durability policy = Durability::owner;
+  if (node_.region && !link_policy_of(request.durability, policy)) return refuse(frame, out, Status::invalid_argument, too_strong_text, too_strong_hint);
+  // What this node serves is settled before it reads, and once more before the answer leaves (still_serves).
+  std::vector<bool> here(node_.config.segments, true);
+  if (node_.region) {
+    for (std::uint32_t i = request.first.value(); i < node_.config.segments; ++i) here[i] = serves(SegmentId{static_cast<std::uint16_t>(i)});
+  }
   auto marks = node_.store.read_marks(std::string(request.link), request.scope);
-  // A replica's marks are its owner's to tell.
-  if (node_.region) std::erase_if(marks, [&](const store::MarkRow& row) { return !serves(row.target_segment); });
   std::sort(marks.begin(), marks.end(), [](const store::MarkRow& a, const store::MarkRow& b) {
     return std::pair(a.target_segment, a.key.source_segment) < std::pair(b.target_segment, b.key.source_segment);
   });
   protocol::ReadMarksAnswer answer;
   std::size_t bytes = 0;
   for (store::MarkRow& row : marks) {
-    if (row.target_segment < request.first) continue;
+    if (row.target_segment < request.first || !here[row.target_segment.value()]) continue;
     // All rows of one target segment are in one page.
     if (bytes > protocol::read_marks_page_bytes && row.target_segment != answer.rows.back().target_segment) {
       answer.next = row.target_segment;
       break;
     }
     bytes += 160 + (row.mark.last_key ? row.mark.last_key->key.size() : 0);
-    // One process is the region: what is applied has the link's durability.
-    const auto low = row.mark.low;
-    answer.rows.push_back({row.target_segment, row.key.source_segment, std::move(row.mark), low});
+    std::optional<NamedPosition> durable;
+    if (policy == Durability::owner || region::marks_held(node_.region->held.get(row.target_segment), policy) > row.version) durable = row.mark.low;
+    answer.rows.push_back({row.target_segment, row.key.source_segment, std::move(row.mark), durable});
+  }
+  const std::uint32_t end = answer.next ? answer.next->value() : node_.config.segments;
+  for (std::uint32_t i = request.first.value(); i < end; ++i) {
+    if (!here[i]) continue;
+    const SegmentId segment{static_cast<std::uint16_t>(i)};
+    if (node_.region) touched_.push_back(segment);
+    if (!answer.served.empty() && answer.served.back().last.value() + 1u == i) answer.served.back().last = segment;
+    else answer.served.push_back({segment, segment});
   }
   encode(out, frame.header.correlation, answer);
   return Status::ok;
@@ -135,9 +179,12 @@ Status RequestExecutor::mark_checksum(const Frame& frame, std::string& out) {
   protocol::MarkChecksumRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (node_.region) {
+    // Of one moment, as ReadMarks' answer is: a segment that is lost while this is made is found by still_serves.
     std::vector<MarkTokenRow> rows;
     for (const store::MarkRow& row : node_.store.read_marks(std::string(request.link), request.scope)) {
-      if (serves(row.target_segment)) rows.push_back({row.key.source_segment, row.target_segment, row.mark.token});
+      if (!serves(row.target_segment)) continue;
+      touched_.push_back(row.target_segment);
+      rows.push_back({row.key.source_segment, row.target_segment, row.mark.token});
     }
     encode(out, frame.header.correlation, protocol::MarkChecksumAnswer{zaris::mark_checksum(std::move(rows))});
     return Status::ok;
@@ -155,7 +202,7 @@ Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
   Durability policy = Durability::owner;
   if (node_.region) {
     if (Status status; elsewhere(frame, request.target_segment, out, status)) return status;
-    if (!policy_of(request.durability, policy)) return refuse(frame, out, Status::invalid_argument, "that durability is stronger than this store admits", "replication.ack_max of the region's nodes");
+    if (!link_policy_of(request.durability, policy)) return refuse(frame, out, Status::invalid_argument, too_strong_text, too_strong_hint);
   }
   ApplyAnswer answer = node_.store.apply(request, now_);
   if (answer.status == Status::ok && answer.applied > 0 && !note_data()) {
@@ -164,7 +211,8 @@ Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
   const std::size_t at = out.size();
   protocol::encode(out, frame.header.correlation, answer);
   if (policy > Durability::owner && answer.status == Status::ok && answer.target_position != Position{}) {
-    const HeldItem item{request.target_segment, answer.target_position, 6, protocol::frame_header_bytes + 1};
+    // The mark as well, which travels behind the log: what is acknowledged is a low that survives.
+    const HeldItem item{request.target_segment, answer.target_position, answer.marks_version, 6, protocol::frame_header_bytes + 1};
     hold(out, at, {&item, 1}, policy);
   }
   return answer.status;
@@ -209,7 +257,9 @@ Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
   if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "`zaris status` says how many are");
   std::uint64_t count = 0;
   for (const Scope& left : entry->left_scopes) {
-    store::ScanRequest scan{left, std::nullopt, 1024, 256u << 10, true};
+    const auto first = first_owned(node_.store);
+    if (!first) break;
+    store::ScanRequest scan{left, *first, 1024, 256u << 10, true};
     do {
       const store::ScanPage page = node_.store.scan(scan, now_);
       for (const std::string& record : page.records) {
@@ -221,7 +271,7 @@ Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
         ++count;
         if (!request.dry_run) (void)node_.store.del(key, std::nullopt, now_);
       }
-      scan.after = page.next;
+      scan.after = next_owned(node_.store, page.next);
     } while (scan.after);
   }
   if (!request.dry_run) {

@@ -337,6 +337,9 @@ void Node::serve() {
                           [impl = impl_.get()] {
                             if (impl->answering.load(std::memory_order_acquire)) impl->listener->notify_held();
                             if (impl->on_held) impl->on_held();
+                          },
+                          [impl = impl_.get()] {
+                            if (impl->answering.load(std::memory_order_acquire)) impl->listener->notify_map();
                           }});
   } else {
     impl_->begin_answering(hold ? NodeState::holding : NodeState::serving);

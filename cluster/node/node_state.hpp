@@ -60,9 +60,14 @@ struct RegionShared {
   MonoMicros ack_timeout_us = 1'000'000;
   std::function<protocol::RegionStatusAnswer()> status;            // any thread; set before the first of them asks
   void publish(std::shared_ptr<const protocol::MapAnswer> map) {
-    const std::lock_guard lock(mutex);
-    map_ = std::move(map);
+    {
+      const std::lock_guard lock(mutex);
+      map_ = std::move(map);
+    }
+    maps_.fetch_add(1, std::memory_order_release);
   }
+  // Grows with every map: who has told its clients of one looks here whether there is another.
+  [[nodiscard]] std::uint64_t maps() const { return maps_.load(std::memory_order_acquire); }
   [[nodiscard]] std::shared_ptr<const protocol::MapAnswer> map() const {
     const std::lock_guard lock(mutex);
     return map_;
@@ -71,6 +76,7 @@ struct RegionShared {
  private:
   mutable std::mutex mutex;
   std::shared_ptr<const protocol::MapAnswer> map_;                 // null: none yet
+  std::atomic<std::uint64_t> maps_{0};
 };
 
 struct NodeShared {

@@ -401,6 +401,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (state.role == store::SegmentRole::owner) {
       row.term = state.head.generation;
       row.held = core_->replicator().held().held(segment, state.head);
+      row.marks = core_->replicator().held().held_marks(segment, ~std::uint64_t{1});
     }
     shared_->held.set(segment, row);
   }
@@ -415,6 +416,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       if (auto map = core_->routing()) {
         published_ = version;
         shared_->publish(std::make_shared<const protocol::MapAnswer>(std::move(*map)));
+        if (hooks_.map) hooks_.map();
       }
     }
     if (mirror.links()) coordinator_->saw_register(mirror.links()->value, mirror.links()->changed);

@@ -59,6 +59,7 @@ class RegionMember {
   struct Hooks {
     std::function<void()> may_open;          // the client listener may open; once, on the region's thread
     std::function<void()> held;              // more is held than before
+    std::function<void()> map;               // another map was published
   };
   // The store and `shared` outlive it.
   virtual void start(store::Store& store, RegionShared& shared, Hooks hooks) = 0;

@@ -254,7 +254,7 @@ Status RequestExecutor::batch(const Frame& frame, std::string& out) {
       case Opcode::del:
       case Opcode::touch: {
         const auto outcome = write(item.opcode, item.key, item.value, item.expires_us, item.condition, request.durability());
-        if (outcome.status == Status::ok && policy > Durability::owner) wait.push_back({outcome.segment, outcome.position, out.size() - at + 1});
+        if (outcome.status == Status::ok && policy > Durability::owner) wait.push_back({outcome.segment, outcome.position, 0, out.size() - at + 1});
         answer.write(outcome.status, outcome.token);
         break;
       }
@@ -304,6 +304,13 @@ bool RequestExecutor::elsewhere(const Frame& frame, SegmentId segment, std::stri
   return true;
 }
 
+bool RequestExecutor::elsewhere(const Frame& frame, Slot first, Slot last, std::string& out, Status& status) {
+  for (std::uint32_t i = segment_of(first, node_.config.segments).value(); i <= segment_of(last, node_.config.segments).value(); ++i) {
+    if (elsewhere(frame, SegmentId{static_cast<std::uint16_t>(i)}, out, status)) return true;
+  }
+  return false;
+}
+
 bool RequestExecutor::item_elsewhere(const protocol::BatchItem& item, protocol::BatchAnswerWriter& answer) {
   const SegmentId segment = segment_of_key(item.key);
   if (node_.region->serving.serves(segment, boot_now_)) {
@@ -321,6 +328,12 @@ bool RequestExecutor::policy_of(Durability asked, Durability& policy) const {
   return policy <= node_.region->ack_max;
 }
 
+bool RequestExecutor::link_policy_of(Durability asked, Durability& policy) const {
+  if (!policy_of(asked, policy)) return false;
+  if (asked == Durability::store_default && node_.config.replication.factor > 1) policy = std::min(std::max(policy, Durability::replica), node_.region->ack_max);
+  return true;
+}
+
 void RequestExecutor::hold(std::string& out, std::size_t at, std::span<const HeldItem> items, Durability policy) {
   waits_.store(true);
   if (held_->hold(connection_, out, at, items, policy, boot_now_ + node_.region->ack_timeout_us)) ++held_of_[connection_];
@@ -334,7 +347,7 @@ Status RequestExecutor::written(Opcode opcode, const Frame& frame, const store::
   if (node_.region && status == Status::ok && !policy_of(asked, policy)) status = Status::durability_not_met;
   encode(out, opcode, frame.header.correlation, protocol::WriteAnswer{status, outcome.token, outcome.segment, outcome.position});
   if (status == Status::ok && policy > Durability::owner) {
-    const HeldItem item{outcome.segment, outcome.position, 6};
+    const HeldItem item{outcome.segment, outcome.position, 0, 6};
     hold(out, at, {&item, 1}, policy);
   }
   return status;

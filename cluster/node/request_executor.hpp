@@ -91,10 +91,14 @@ class RequestExecutor {
   // True: refused, the answer is there. A segment that this node may not serve now.
   using Opcode = protocol::Opcode;
   [[nodiscard]] bool elsewhere(const Frame& frame, SegmentId segment, std::string& out, Status& status);
+  // The same of all segments with one of these slots.
+  [[nodiscard]] bool elsewhere(const Frame& frame, Slot first, Slot last, std::string& out, Status& status);
   [[nodiscard]] bool serves(SegmentId segment) const { return node_.region->serving.serves(segment, boot_now_); }
   [[nodiscard]] SegmentId segment_of_key(std::string_view key) const;
   // The policy that counts; false: stronger than the store admits, or than one process can give.
   [[nodiscard]] bool policy_of(Durability asked, Durability& policy) const;
+  // The same for what a follower applies: without a word of its own replicas have it, where the region gives a segment any.
+  [[nodiscard]] bool link_policy_of(Durability asked, Durability& policy) const;
   // The answer at the end of `out` waits for replicas, if it has to.
   void hold(std::string& out, std::size_t at, std::span<const HeldItem> items, Durability policy);
   [[nodiscard]] bool item_elsewhere(const protocol::BatchItem& item, protocol::BatchAnswerWriter& answer);

@@ -133,6 +133,7 @@ void Worker::loop() {
     feed_starved();
     send_put_off();
     if (executor_.holds_answers()) release_held();
+    if (node_.region && node_.region->maps() != maps_told_) push_map();
     if (round_open_) {
       executor_.end_round();
       round_open_ = false;

@@ -63,6 +63,8 @@ class Worker {
   void notify_held() {
     if (executor_.waits().load()) wake();
   }
+  // Another map was published: this thread's clients are told.
+  void notify_map() { wake(); }
   void request_stop();
   void join();
   [[nodiscard]] std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
@@ -108,6 +110,10 @@ class Worker {
   void send_put_off();                         // what has waited long enough
   // Answers that waited for replicas and leave now.
   void release_held();
+  // worker_map.cpp: the newest map of the region to every client that has not been sent it.
+  void push_map();
+  // Bytes that answer nothing that was asked, behind what the connection has still to send. False: the connection is gone.
+  bool send_behind(Connection& connection, std::string bytes);
   bool send_put_off(Connection& connection);   // at once. False: the connection is gone
   bool send_out(Connection& connection);
   bool continue_processing(Connection& connection);
@@ -137,6 +143,7 @@ class Worker {
   std::uint64_t last_number_ = 0;
   std::unordered_map<std::uint64_t, Connection*> by_number_;   // only where answers may wait for replicas
   std::vector<HeldAnswers::Ready> ready_;
+  std::uint64_t maps_told_ = 0;                     // RegionShared::maps
   bool accepting_paused_ = false;
   MonoMicros resume_at_ = 0;
   bool round_open_ = false;

@@ -71,20 +71,19 @@ void Worker::release_held() {
     if (found == by_number_.end()) continue;  // its client has gone
     Connection& connection = *found->second;
     connection.held = executor_.held_by(number);
-    if (connection.output_waits()) {
-      connection.out += bytes;
-      counts_.buffered_bytes.add(bytes.size());
-      continue;
-    }
-    if (!send_put_off(connection)) continue;
-    if (connection.output_waits()) {
-      connection.out += bytes;
-      counts_.buffered_bytes.add(bytes.size());
-      continue;
-    }
-    shared_out_ = std::move(bytes);
-    (void)answer(connection);
+    (void)send_behind(connection, std::move(bytes));
   }
+}
+
+bool Worker::send_behind(Connection& connection, std::string bytes) {
+  if (!connection.output_waits() && !send_put_off(connection)) return false;
+  if (connection.output_waits()) {
+    connection.out += bytes;
+    counts_.buffered_bytes.add(bytes.size());
+    return true;
+  }
+  shared_out_ = std::move(bytes);
+  return answer(connection);
 }
 
 bool Worker::send_put_off(Connection& connection) {

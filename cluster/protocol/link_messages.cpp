@@ -163,10 +163,11 @@ bool decode(std::string_view body, FollowerLeaseAnswer& out) {
 void encode(std::string& out, std::uint32_t correlation, const ReadMarksRequest& request) {
   const std::size_t at = begin_frame(out, Opcode::read_marks, 0, correlation);
   Packer pack(out);
-  pack.array(3);
+  pack.array(4);
   pack.str(request.link);
   pack.u64(request.scope.value());
   pack.uint(request.first.value());
+  pack.uint(static_cast<std::uint8_t>(request.durability));
   end_frame(out, at);
 }
 
@@ -176,13 +177,14 @@ bool decode(std::string_view body, ReadMarksRequest& out) {
   out.link = read_link(in, places);
   out.scope = ScopeId{places.uint()};
   out.first = SegmentId{places.fit<std::uint16_t>()};
+  out.durability = read_durability(in, places);
   return whole(in, places);
 }
 
 void encode(std::string& out, std::uint32_t correlation, const ReadMarksAnswer& answer) {
   const std::size_t at = begin_frame(out, Opcode::read_marks, 0, correlation);
   Packer pack(out);
-  pack.array(2);
+  pack.array(3);
   pack.array(static_cast<std::uint32_t>(answer.rows.size()));
   for (const MarkAnswerRow& row : answer.rows) {
     pack.array(4);
@@ -192,6 +194,12 @@ void encode(std::string& out, std::uint32_t correlation, const ReadMarksAnswer& 
     pack_named(pack, row.durable_low);
   }
   answer.next ? pack.uint(answer.next->value()) : pack.nil();
+  pack.array(static_cast<std::uint32_t>(answer.served.size()));
+  for (const SegmentRun& run : answer.served) {
+    pack.array(2);
+    pack.uint(run.first.value());
+    pack.uint(run.last.value());
+  }
   end_frame(out, at);
 }
 
@@ -215,6 +223,17 @@ bool decode(std::string_view body, ReadMarksAnswer& out) {
     const std::uint64_t next = in.uint();
     if (next > 16'383) in.fail();
     out.next = SegmentId{static_cast<std::uint16_t>(next)};
+  }
+  if (places.take()) {
+    const std::uint32_t count = read_count(in, 16'384);
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      SegmentRun& run = out.served.emplace_back();
+      Places inner(in);
+      run.first = SegmentId{inner.fit<std::uint16_t>()};
+      run.last = SegmentId{inner.fit<std::uint16_t>()};
+      if (run.last < run.first || run.last.value() > 16'383) in.fail();
+      inner.finish();
+    }
   }
   return whole(in, places);
 }

@@ -65,23 +65,29 @@ void encode(std::string& out, std::uint32_t correlation, const FollowerLeaseRequ
 void encode(std::string& out, std::uint32_t correlation, const FollowerLeaseAnswer& answer);
 [[nodiscard]] bool decode(std::string_view body, FollowerLeaseAnswer& out);
 
-// ---- ReadMarks: [0 link, 1 scope id, 2 first target segment] ----------------------------------------------------------
-// Of the target segments that the node owns, ascending; paged by the target segment, all rows of one in one page.
+// ---- ReadMarks: [0 link, 1 scope id, 2 first target segment, 3 durability] -------------------------------------------
+// Of the target segments that the node serves, ascending; paged by the target segment, all rows of one in one page.
 struct ReadMarksRequest {
   std::string_view link;
   ScopeId scope;
   SegmentId first;
+  Durability durability = Durability::store_default;  // the link's, as its applies name it
 };
 struct MarkAnswerRow {
   SegmentId target_segment;
   SegmentId source_segment;
   Mark mark;
-  std::optional<NamedPosition> durable_low;         // the newest low that has the link's durability
+  std::optional<NamedPosition> durable_low;         // the mark's low, where the mark has that durability; empty: not known to have
 };
-// [0 [[target segment, source segment, mark, durable low] …], 1 next first segment | nil]
+struct SegmentRun {
+  SegmentId first, last;                            // inclusive
+};
+// [0 [[target segment, source segment, mark, durable low] …], 1 next first segment | nil, 2 [[first segment, last segment] …]]
+// A segment without a mark is told from one that somebody else serves by the last place: what this page speaks of.
 struct ReadMarksAnswer {
   std::vector<MarkAnswerRow> rows;
   std::optional<SegmentId> next;
+  std::vector<SegmentRun> served;                   // ascending, from the first segment asked for up to `next`
 };
 inline constexpr std::size_t read_marks_page_bytes = 256u << 10;   // a page ends at the first segment past it
 void encode(std::string& out, std::uint32_t correlation, const ReadMarksRequest& request);

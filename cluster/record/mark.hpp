@@ -116,6 +116,7 @@ struct ApplyAnswer {
   Status refused_status = Status::ok;
   Generation target_generation;
   Position target_position;
+  std::uint64_t marks_version = 0;          // of the target segment's marks with this one, for who waits for replicas; not sent
   std::uint64_t removal_count = 0;          // RemovalLimit: how many it would have been
   std::vector<LostRecord> would_lose;       // WouldLose, at most 1,000 of them
   std::string reason;                       // for people; empty for ok

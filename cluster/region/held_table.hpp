@@ -13,7 +13,15 @@ namespace zaris::region {
 struct HeldRow {
   Generation term;
   replication::Held held;
+  // Likewise of the segment's marks: one more than the newest version of them that is held so (MarksSince::version); 0: none. A
+  // replica puts marks behind the log that they came with, so whoever waits for marks need not wait for positions as well.
+  replication::HeldBy<std::uint64_t> marks;
 };
+
+// Of `marks`, under replica, majority or all.
+[[nodiscard]] inline std::uint64_t marks_held(const HeldRow& row, Durability policy) {
+  return policy == Durability::replica ? row.marks.replica : policy == Durability::majority ? row.marks.majority : row.marks.all;
+}
 
 class HeldTable {
  public:

@@ -122,6 +122,10 @@ std::optional<std::uint64_t> HeldPositions::held_marks(SegmentId segment, Durabi
   return marks - 1;
 }
 
+HeldBy<std::uint64_t> HeldPositions::held_marks(SegmentId segment, std::uint64_t newest) const {
+  return of<std::uint64_t>(at(segment), newest + 1, [](const Has& has) { return has.marks; });
+}
+
 std::vector<ReplicaIndex> HeldPositions::members(SegmentId segment) const {
   const Segment& s = at(segment);
   std::vector<ReplicaIndex> out = s.set;

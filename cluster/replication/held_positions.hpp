@@ -66,6 +66,8 @@ class HeldPositions {
   [[nodiscard]] Held held(SegmentId segment, Position head) const;
   // The newest version of the segment's marks (MarksSince::version) that is held so; empty: none.
   [[nodiscard]] std::optional<std::uint64_t> held_marks(SegmentId segment, Durability policy, std::uint64_t newest) const;
+  // The same under each policy, one more than the version; 0: none.
+  [[nodiscard]] HeldBy<std::uint64_t> held_marks(SegmentId segment, std::uint64_t newest) const;
   // What a feed with `ship: replicated` may send up to.
   [[nodiscard]] Position shippable(SegmentId segment, Position head) const { return held(segment, head).replica; }
   // Old and new while a change is on its way.

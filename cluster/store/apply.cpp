@@ -296,6 +296,7 @@ ApplyAnswer Applier::run() {
     // Where there may be replicas, they are told of marks too.
     changed = good && (answer_.applied + answer_.removed != 0 || store_.options_.cluster_member);
     answer_.target_position = segment_->head();
+    answer_.marks_version = segment_->mark_versions.now();
     store_.report_memory(*segment_);
   }
   if (changed) store_.moved(batch_.target_segment);

@@ -129,7 +129,7 @@ std::vector<MarkRow> StoreImpl::read_marks(const std::string& link, ScopeId scop
     const std::lock_guard hold(s->lock);
     if (!s->owned()) continue;
     for (const auto& [key, state] : s->marks) {
-      if (key.link == link && key.scope == scope) rows.push_back(MarkRow{key, s->id, state.mark});
+      if (key.link == link && key.scope == scope) rows.push_back(MarkRow{key, s->id, state.mark, state.version});
     }
   }
   return rows;

@@ -184,7 +184,12 @@ struct LinkRegistration {
   SiteEpoch site_epoch;
   FollowerTerm follower_term;
 };
-struct MarkRow { MarkKey key; SegmentId target_segment; Mark mark; };
+struct MarkRow {
+  MarkKey key;
+  SegmentId target_segment;
+  Mark mark;
+  std::uint64_t version = 0;           // of its last change: a replica that has put as much (MarksSince::version) has this mark
+};
 
 class Store {
  public:

@@ -8,9 +8,12 @@ namespace zaris::follower {
 
 using State = Flight::State;
 
-void Lane::read_mark(std::optional<Mark> mark) {
+void Lane::read_mark(std::optional<Mark> mark, bool durable) {
   ZARIS_ASSERT(flights_.empty(), flights_.size());
   mark_ = std::move(mark);
+  mark_waits_ = mark_ && mark_->low && !durable;
+  if (!mark_ || !mark_->low) durable_low_.reset();
+  else if (durable || (durable_low_ && mark_->low->at < durable_low_->at)) durable_low_ = mark_->low;
   generation_.reset();
   blocked_ = halted_ = resending_ = false;
   retry_at_ = 0;
@@ -156,7 +159,11 @@ const Flight* Lane::find_flight(std::uint64_t id) const {
 void Lane::settle() {
   while (!flights_.empty() && flights_.front().state == State::applied) {
     Flight& flight = flights_.front();
-    if (flight.mark) mark_ = flight.mark;
+    if (flight.mark) {
+      mark_ = flight.mark;
+      durable_low_ = mark_->low;
+      mark_waits_ = false;
+    }
     done_.push_back(std::move(flight));
     flights_.pop_front();
   }
@@ -176,7 +183,7 @@ Lane::Verdict Lane::block(std::size_t index, Verdict verdict) {
   return verdict;
 }
 
-Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer) {
+Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer, State reached) {
   Flight& flight = flights_[index];
   flight.applied = answer.applied;
   flight.skipped = answer.skipped;
@@ -184,9 +191,11 @@ Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer) {
   flight.conflicts = answer.conflicts;
   flight.mark = answer.mark;
   // One that was thought to have failed must have been applied: this one stands on it.
+  // And a mark that is durable leaves nothing before it that is not.
   for (std::size_t i = 0; i < index; ++i) {
-    if (flights_[i].state == State::again) set_state(flights_[i], State::applied);
+    if (flights_[i].state == State::again || (flights_[i].state == State::undurable && reached == State::applied)) set_state(flights_[i], reached);
   }
+  set_state(flight, reached);
   if (answer.mark) {
     generation_ = answer.mark->token.target_generation;
     if (flight.result == token_) token_ = answer.mark->token;
@@ -194,7 +203,8 @@ Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer) {
   }
   retry_.reset();
   failing_since_.reset();
-  return Verdict::progress;
+  settle();
+  return reached == State::applied ? Verdict::progress : Verdict::undurable;
 }
 
 Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMicros now, Random& random) {
@@ -214,14 +224,17 @@ Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMic
       again(index, now, random);
       return Verdict::retry;
     }
-    // The mark is ours: an earlier attempt had been applied although its answer never came.
-    for (std::size_t i = 0; i <= j; ++i) set_state(flights_[i], State::applied);
+    // The mark is ours: an earlier attempt had been applied although its answer never came. How durable it is nobody has said.
+    for (std::size_t i = 0; i <= j; ++i) {
+      if (flights_[i].state != State::applied) set_state(flights_[i], State::undurable);
+    }
+    if (flights_[j].result == token_) token_ = answer.mark->token;
+    flights_[j].result = answer.mark->token;
     flights_[j].mark = answer.mark;
     generation_ = answer.mark->token.target_generation;
     retry_.reset();
     failing_since_.reset();
-    settle();
-    return Verdict::progress;
+    return Verdict::undurable;
   }
   const bool nothing_of_ours = answer.mark ? flights_.front().expected == answer.mark->token : !flights_.front().expected;
   if (index > 0 && nothing_of_ours) {
@@ -241,16 +254,8 @@ Lane::Verdict Lane::answer(std::uint64_t id, const Result<ApplyAnswer>& answer, 
   }
   if (answer->status != Status::ok) last_failure_ = std::string(name(answer->status)) + (answer->reason.empty() ? "" : ": " + answer->reason);
   switch (answer->status) {
-    case Status::ok: {
-      const Verdict verdict = on_ok(index, *answer);
-      set_state(flights_[index], State::applied);
-      settle();
-      return verdict;
-    }
-    case Status::durability_not_met:
-      on_ok(index, *answer);
-      set_state(flights_[index], State::undurable);
-      return Verdict::undurable;
+    case Status::ok: return on_ok(index, *answer, State::applied);
+    case Status::durability_not_met: return on_ok(index, *answer, State::undurable);
     case Status::mark_gap: return on_gap(index, *answer, now, random);
     case Status::moved:
     case Status::ownership_changing:
@@ -282,15 +287,17 @@ void Lane::keep_and_retry(const std::vector<std::string>& keys) {
   retry_at_ = 0;
 }
 
-void Lane::durable_mark(const std::optional<Mark>& mark) {
-  if (!mark || !mark->low) return;
+void Lane::durable_mark(const Mark& mark) {
   for (auto& flight : flights_) {
     if (flight.state != State::undurable) continue;
-    const auto& reached = flight.piece.kind == ApplyKind::range ? std::optional(flight.piece.range->as_of) : flight.piece.last;
-    if (reached && !(reached->at <= mark->low->at)) break;
+    if (mark.token.session != flight.result.session || mark.token.number < flight.result.number) break;
     set_state(flight, State::applied);
   }
   settle();
+  if (mark_ && mark_->token == mark.token) {
+    durable_low_ = mark_->low;
+    mark_waits_ = false;
+  }
 }
 
 }  // namespace zaris::follower

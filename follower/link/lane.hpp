@@ -52,9 +52,11 @@ class Lane {
 
   // ---- the mark
   // As ReadMarks showed it. Nothing of an earlier session is in the queue any more.
-  void read_mark(std::optional<Mark> mark);
+  void read_mark(std::optional<Mark> mark, bool durable = true);
   // As the target's newest answer had it.
   [[nodiscard]] const std::optional<Mark>& mark() const { return mark_; }
+  // The newest low that is known to have the link's durability, never above the mark's; empty: none is.
+  [[nodiscard]] const std::optional<NamedPosition>& durable_low() const { return durable_low_; }
   // As it will stand when everything queued has been applied.
   [[nodiscard]] Phase phase() const { return phase_; }
   [[nodiscard]] bool marked() const { return marked_; }
@@ -111,8 +113,16 @@ class Lane {
   void keep_and_retry(const std::vector<std::string>& keys);
   [[nodiscard]] const Flight* find_flight(std::uint64_t id) const;
   // ReadMarks shows this mark, durable: flights that wait for it are done.
-  void durable_mark(const std::optional<Mark>& mark);
-  [[nodiscard]] bool waits_for_durability() const { return undurable_ > 0; }
+  void durable_mark(const Mark& mark);
+  [[nodiscard]] bool waits_for_durability() const { return undurable_ > 0 || mark_waits_; }
+  // Of the mark as everything sent will have left it.
+  [[nodiscard]] const std::optional<MarkToken>& newest_token() const { return token_; }
+  // Another node answers from now on, in a generation of its own: tokens are foreseen again once it has answered.
+  void owner_changed() {
+    generation_.reset();
+    retry_at_ = 0;  // what waits for a better moment: this is one
+    retry_.reset();
+  }
   // For whoever compares questions with sendings: a running number that the sender hands in.
   void note_sent(std::uint64_t number) { sent_at_ = number; }
   [[nodiscard]] std::uint64_t sent_at() const { return sent_at_; }
@@ -132,13 +142,15 @@ class Lane {
   void again(std::size_t index, MonoMicros now, Random& random);
   void settle();
   [[nodiscard]] std::size_t find(std::uint64_t id) const;
-  Verdict on_ok(std::size_t index, const ApplyAnswer& answer);
+  Verdict on_ok(std::size_t index, const ApplyAnswer& answer, Flight::State reached);
   Verdict on_gap(std::size_t index, const ApplyAnswer& answer, MonoMicros now, Random& random);
   Verdict block(std::size_t index, Verdict verdict);
 
   SegmentId source_, target_;
   Slot first_slot_;
   std::optional<Mark> mark_;
+  std::optional<NamedPosition> durable_low_;
+  bool mark_waits_ = false;               // for its durability: as it was read, with nothing sent since
   bool marked_ = false;
   Phase phase_ = Phase::bootstrap;
   std::optional<SlotKey> last_key_;

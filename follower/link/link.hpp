@@ -51,8 +51,10 @@ struct LinkConfig {
 // Requests to the target are answered by the on_… call of the same name with the same id; an id whose attempt is over
 // (the core asked anew) is ignored when it comes late.
 struct OpenLinkRequest { std::uint64_t id; std::string link; ClusterId source; Scope scope; SiteEpoch site_epoch; FollowerTerm term; bool adopt_data; };
-struct ReadMarksRequest { std::uint64_t id; std::string link; ScopeId scope; };
-struct MarkChecksumRequest { std::uint64_t id; std::string link; ScopeId scope; };
+// Answered only when every target segment has been spoken for by the one node that serves it.
+struct ReadMarksRequest { std::uint64_t id; std::string link; ScopeId scope; Durability durability; };
+// Do the owners hold just these tokens, each those of its segments?
+struct MarkChecksumRequest { std::uint64_t id; std::string link; ScopeId scope; std::vector<MarkChecksumRow> rows; };
 
 // One batch; `batch`'s views point into `hold`. Batches of one target segment must reach its owner in the order given.
 struct ApplyRequest {
@@ -82,7 +84,11 @@ struct TargetInfo {
   std::uint64_t memory_max_bytes = 0, live_bytes = 0, live_keys = 0;
   Generation generation_seen;
 };
-struct MarksAnswer { std::vector<std::pair<SegmentId /*target*/, std::pair<MarkKey, Mark>>> marks; };
+struct MarksAnswer {
+  std::vector<std::pair<SegmentId /*target*/, std::pair<MarkKey, Mark>>> marks;
+  // (source, target) of marks whose low is not known to have the link's durability: resumed from, but neither persisted nor acknowledged.
+  std::vector<std::pair<SegmentId, SegmentId>> undurable;
+};
 struct SegmentsPollRow { SegmentId segment; Position head; };
 
 // ---- what an operator sees ----------------------------------------------------------------------------------------
@@ -154,7 +160,9 @@ class Link {
 
   virtual void on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) = 0;
   virtual void on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros now) = 0;
-  virtual void on_mark_checksum(std::uint64_t id, Result<std::uint64_t> answer, MonoMicros now) = 0;
+  virtual void on_mark_checksum(std::uint64_t id, Result<bool> same, MonoMicros now) = 0;
+  // Target segments have other owners than before: what they hold is looked at now. Batches that are on their way are answered as ever.
+  virtual void on_owners_changed(MonoMicros now) = 0;
   // A failed Result: the connection to the owner is gone and the outcome unknown (the mark decides at the next ReadMarks).
   virtual void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) = 0;
   virtual void on_feed_connected(std::uint64_t connection, MonoMicros now) = 0;

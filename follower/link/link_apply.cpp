@@ -252,17 +252,7 @@ void LinkCore::settle_lane(std::size_t index) {
     grant(segment, flight.piece.credit);
   }
   done_.clear();
-  const auto before = segment.durable;
-  const bool streamed = segment.in_stream;
-  refresh_durable(segment);
-  segment.heard = true;
-  if (!segment.marks_doubted && (before != segment.durable || streamed != segment.in_stream)) {
-    note_dirty(segment);
-    std::optional<Position> low;
-    if (segment.durable) low = segment.durable->at;
-    segment.echoes.durable(low, segment.in_stream);
-    stuck_ = stuck_reconnected_ = false;
-  }
+  note_durable(segment);
   if (stage_ != Stage::active) return;
   if (segment.stage == SegmentStage::opening) {
     for (const Lane& other : lanes_of(segment)) {
@@ -281,6 +271,19 @@ void LinkCore::settle_lane(std::size_t index) {
     segment.retry.reset();
   }
   if (segment.bootstrapping && segment.in_stream) bootstrap_done(segment);
+}
+
+void LinkCore::note_durable(SegmentState& segment) {
+  const auto before = segment.durable;
+  const bool streamed = segment.in_stream;
+  refresh_durable(segment);
+  segment.heard = true;
+  if (segment.marks_doubted || (before == segment.durable && streamed == segment.in_stream)) return;
+  note_dirty(segment);
+  std::optional<Position> low;
+  if (segment.durable) low = segment.durable->at;
+  segment.echoes.durable(low, segment.in_stream);
+  stuck_ = stuck_reconnected_ = false;
 }
 
 // Lanes whose moment has come to send again.

@@ -117,7 +117,8 @@ class LinkCore final : public Link {
   std::vector<Action> take_actions() override;
   void on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) override;
   void on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros now) override;
-  void on_mark_checksum(std::uint64_t id, Result<std::uint64_t> answer, MonoMicros now) override;
+  void on_mark_checksum(std::uint64_t id, Result<bool> same, MonoMicros now) override;
+  void on_owners_changed(MonoMicros now) override;
   void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) override;
   void on_feed_connected(std::uint64_t connection, MonoMicros now) override;
   void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) override;
@@ -210,6 +211,8 @@ class LinkCore final : public Link {
   void pump(std::size_t lane);
   void send(std::size_t lane, const Flight& flight);
   void settle_lane(std::size_t lane);
+  // What the target holds for certain may have moved: counted, and persisted in its turn.
+  void note_durable(SegmentState& segment);
   void count_done(SegmentState& segment, const Flight& flight);
   void on_would_lose(std::size_t lane, std::uint64_t id, const ApplyAnswer& answer);
   void on_gap(std::size_t lane, const ApplyAnswer& answer);
@@ -225,6 +228,9 @@ class LinkCore final : public Link {
   void update_closed_time();
 
   // ---- link_watch.cpp
+  static constexpr MonoMicros verify_again_us = 200'000;
+  void want_marks(MonoMicros in);
+  [[nodiscard]] static bool is_undurable(const MarksAnswer& answer, const Lane& lane);
   void check_marks();
   void verify_marks(const MarksAnswer& answer);
   void watch();
@@ -302,7 +308,7 @@ class LinkCore final : public Link {
 
   // Checks beside.
   MonoMicros next_mark_check_ = 0, next_watch_ = 0, last_mark_proof_ = 0;
-  std::uint64_t checksum_id_ = 0, checksum_expected_ = 0, checksum_sent_mark_ = 0;
+  std::uint64_t checksum_id_ = 0, checksum_sent_mark_ = 0;
   std::uint64_t verify_id_ = 0, verify_sent_mark_ = 0, poll_id_ = 0;
   MonoMicros verify_at_ = 0;
   std::vector<std::optional<NamedPosition>> verify_lows_;  // acknowledged when the question was asked

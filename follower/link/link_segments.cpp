@@ -176,7 +176,7 @@ void LinkCore::resume_parked() {
 // until its answer comes: nothing above it may be claimed on the strength of the others alone.
 void LinkCore::refresh_durable(SegmentState& segment) {
   std::optional<NamedPosition> low, high, first;
-  bool in_stream = true;
+  bool in_stream = true, unknown = false;
   for (const Lane& lane : lanes_of(segment)) {
     const auto& mark = lane.mark();
     in_stream &= mark && mark->phase == Phase::stream && lane.phase() == Phase::stream;
@@ -186,10 +186,16 @@ void LinkCore::refresh_durable(SegmentState& segment) {
       if (range && (!first || range->at < first->at)) first = range;
     }
     if (!mark || !mark->low) continue;
-    if (!low || mark->low->at < low->at) low = mark->low;
+    // Not known to be as durable as was asked for: what had been persisted of it counts, since it once was.
+    auto durable = lane.durable_low();
+    if (!durable && segment.cursor && segment.cursor->history == segment.root.history && segment.cursor->position.at != Position{})
+      durable = segment.cursor->position.at < mark->low->at ? segment.cursor->position : *mark->low;
+    if (!durable) unknown = true;
+    else if (!low || durable->at < low->at) low = durable;
     if (mark->high && (!high || high->at < mark->high->at)) high = mark->high;
   }
   segment.durable = low && first && first->at < low->at ? first : low;
+  if (unknown) segment.durable.reset();
   segment.high = high;
   segment.in_stream = in_stream;
 }

@@ -142,14 +142,17 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   }
   stage_ = Stage::reading;
   request_ = control_id();
-  act(ReadMarksRequest{request_, config_.name, config_.scope.id()});
+  act(ReadMarksRequest{request_, config_.name, config_.scope.id(), config_.durability});
 }
 
 void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros now) {
   now_ = now;
   if (verify_id_ != 0 && id == verify_id_) {
     verify_id_ = 0;
-    if (answer && stage_ == Stage::active) verify_marks(*answer);
+    if (stage_ != Stage::active) return;
+    if (answer) return verify_marks(*answer);
+    // Whoever waits for its durability goes on asking.
+    if (std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.waits_for_durability(); })) want_marks(verify_again_us);
     return;
   }
   if (id != request_) return;
@@ -267,6 +270,7 @@ void LinkCore::activate() {
   active_since_ = last_mark_proof_ = now_;
   next_mark_check_ = now_ + config_.mark_check_us;
   next_watch_ = now_ + config_.watchdog_us;
+  if (std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.waits_for_durability(); })) want_marks(verify_again_us);
   for (auto& segment : segments_) {
     segment.strikes = 0;
     segment.heard = false;
@@ -336,7 +340,7 @@ void LinkCore::take_marks() {
     auto& [key, mark] = row;
     if (key.source_segment.value() >= segments_.size()) continue;
     for (Lane& lane : lanes_of(segments_[key.source_segment.value()])) {
-      if (lane.target() == target) lane.read_mark(mark);
+      if (lane.target() == target) lane.read_mark(mark, !is_undurable(*marks_, lane));
     }
   }
   for (auto& segment : segments_) {

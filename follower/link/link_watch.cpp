@@ -8,7 +8,6 @@ namespace zaris::follower {
 namespace {
 
 constexpr MonoMicros proof_us = 5'000'000;       // without a quiet moment for a checksum: the marks themselves are read
-constexpr MonoMicros verify_again_us = 200'000;
 constexpr int strikes_max = 3;
 
 }  // namespace
@@ -58,6 +57,22 @@ void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
 
 // ---- mark tokens -----------------------------------------------------------------------------------------------------------------
 
+void LinkCore::want_marks(MonoMicros in) {
+  if (!verify_wanted_) verify_at_ = now_ + in;
+  verify_wanted_ = true;
+}
+
+bool LinkCore::is_undurable(const MarksAnswer& answer, const Lane& lane) {
+  return std::find(answer.undurable.begin(), answer.undurable.end(), std::pair(lane.source(), lane.target())) != answer.undurable.end();
+}
+
+// A failover keeps marks; whether it kept all of them is asked at once, not at the next full second.
+void LinkCore::on_owners_changed(MonoMicros now) {
+  now_ = now;
+  for (Lane& lane : lanes_) lane.owner_changed();
+  if (stage_ == Stage::active) next_mark_check_ = now;
+}
+
 void LinkCore::check_marks() {
   if (stage_ != Stage::active) return;
   if (verify_wanted_ && verify_id_ == 0 && now_ >= verify_at_) {
@@ -66,7 +81,7 @@ void LinkCore::check_marks() {
     verify_sent_mark_ = applies_sent_;
     verify_lows_.clear();
     for (const auto& lane : lanes_) verify_lows_.push_back(lane.mark() ? lane.mark()->low : std::nullopt);
-    act(ReadMarksRequest{verify_id_, config_.name, config_.scope.id()});
+    act(ReadMarksRequest{verify_id_, config_.name, config_.scope.id(), config_.durability});
     return;
   }
   if (now_ < next_mark_check_ || checksum_id_ != 0 || verify_id_ != 0) return;
@@ -84,23 +99,22 @@ void LinkCore::check_marks() {
   for (const auto& lane : lanes_) {
     if (lane.mark()) rows.push_back({lane.source(), lane.target(), lane.mark()->token});
   }
-  checksum_expected_ = mark_checksum(rows);
   checksum_sent_mark_ = applies_sent_;
   checksum_id_ = control_id();
-  act(MarkChecksumRequest{checksum_id_, config_.name, config_.scope.id()});
+  act(MarkChecksumRequest{checksum_id_, config_.name, config_.scope.id(), std::move(rows)});
 }
 
-void LinkCore::on_mark_checksum(std::uint64_t id, Result<std::uint64_t> answer, MonoMicros now) {
+void LinkCore::on_mark_checksum(std::uint64_t id, Result<bool> same, MonoMicros now) {
   now_ = now;
   if (id != checksum_id_ || checksum_id_ == 0) return;
   checksum_id_ = 0;
   if (stage_ != Stage::active) return;
-  if (!answer) {
-    if (!anything_in_flight()) again_later("target_unreachable", answer.error().text());
+  if (!same) {
+    if (!anything_in_flight()) again_later("target_unreachable", same.error().text());
     return;
   }
   if (checksum_sent_mark_ != applies_sent_) return;  // marks have been moved meanwhile: it says nothing
-  if (*answer == checksum_expected_) {
+  if (*same) {
     last_mark_proof_ = now;
     return;
   }
@@ -123,13 +137,20 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
     if (lane.waits_for_durability()) {
-      lane.durable_mark(found[i] != nullptr ? std::optional(*found[i]) : std::nullopt);
-      settle_lane(i);
-      pump(i);
-      if (lane.waits_for_durability() && !verify_wanted_) {
-        verify_wanted_ = true;
-        verify_at_ = now_ + verify_again_us;
+      // What stands there in its place was written by nobody of us: the tail that was never durable is gone with its owner.
+      const bool gone = lane.in_flight() == 0 && !lane.retrying() && lane.sent_at() <= verify_sent_mark_ && (found[i] == nullptr || found[i]->token != lane.newest_token());
+      if (gone) {
+        segments_[lane_segment_[i]].marks_doubted = true;
+        return again_later("mark_gap", fmt::format("segment {} into {}: what had been applied without its durability is not there any more", lane.source().value(), lane.target().value()));
       }
+      if (found[i] != nullptr && !is_undurable(answer, lane)) {
+        lane.durable_mark(*found[i]);
+        settle_lane(i);
+        if (stage_ != Stage::active) return;
+        note_durable(segments_[lane_segment_[i]]);
+        pump(i);
+      }
+      if (lane.waits_for_durability()) want_marks(verify_again_us);
       continue;
     }
     if (!lane.mark()) continue;

@@ -194,7 +194,11 @@ class Daemon {
     o.link.follower = config_.name;
     o.link.scope = *scope;
     o.link.source_expected = entry.source.cluster_id;
-    o.link.durability = config_.target.durability == config::ApplyDurability::owner ? Durability::owner : Durability::store_default;
+    switch (config_.target.durability) {
+      case config::ApplyDurability::store_default: o.link.durability = Durability::store_default; break;
+      case config::ApplyDurability::owner: o.link.durability = Durability::owner; break;
+      case config::ApplyDurability::replica: o.link.durability = Durability::replica; break;
+    }
     o.link.connections = entry.connections;
     o.link.credit_bytes = entry.credit_bytes;
     o.link.queue_bytes = config_.apply.queue_bytes;

@@ -39,6 +39,7 @@ class Runner final : public LinkRunner {
   ~Runner() override { *alive_ = false; }
 
   void start() override {
+    hear_of_owners();
     link_->start(mono_now());
     perform();
     tick();
@@ -85,6 +86,10 @@ class Runner final : public LinkRunner {
     };
   }
 
+  void hear_of_owners() {
+    target_.on_owners_changed(then([this] { link_->on_owners_changed(mono_now()); }));
+  }
+
   // Answers come by the dozen in one read: their actions are taken together, behind the last of them.
   void perform_soon() {
     if (std::exchange(performing_soon_, true)) return;
@@ -110,7 +115,7 @@ class Runner final : public LinkRunner {
     target_.read_marks(a, then([this, id = a.id](Result<MarksAnswer> answer) { link_->on_marks(id, std::move(answer), mono_now()); }));
   }
   void act(MarkChecksumRequest& a) {
-    target_.mark_checksum(a, then([this, id = a.id](Result<std::uint64_t> answer) { link_->on_mark_checksum(id, std::move(answer), mono_now()); }));
+    target_.mark_checksum(a, then([this, id = a.id](Result<bool> answer) { link_->on_mark_checksum(id, std::move(answer), mono_now()); }));
   }
   void act(ApplyRequest& a) {
     const std::uint64_t id = a.id;

@@ -206,10 +206,10 @@ void FollowerProcess::perform(follower::Action& action) {
       });
     },
     [&](follower::MarkChecksumRequest& checksum) {
-      ask([this, checksum]() -> Result<std::uint64_t> {
+      ask([this, checksum]() -> Result<bool> {
         if (!target_.up()) return failure("target_unreachable", "connection refused");
-        return target_.mark_checksum(checksum.link, checksum.scope);
-      }, [this, id = checksum.id](const Result<std::uint64_t>& answer) { link_->on_mark_checksum(id, answer, mono()); });
+        return target_.mark_checksum(checksum.link, checksum.scope) == mark_checksum(checksum.rows);
+      }, [this, id = checksum.id](const Result<bool>& answer) { link_->on_mark_checksum(id, answer, mono()); });
     },
     [&](follower::ApplyRequest& apply) { send_apply(std::move(apply)); },
     [&](follower::ConnectFeed& open) { connect(open.connection); },

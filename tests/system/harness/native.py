@@ -98,7 +98,7 @@ class Client:
         """{source segment: (phase, low as (generation, revision) or None)} — the lowest low over its target segments."""
         found, first = {}, 0
         while first is not None:
-            rows, *rest = self.call("read_marks", [link, scope_id, first])
+            rows, *rest = self.call("read_marks", [link, scope_id, first, 0])
             for row in rows:
                 source, mark = row[1], row[2]
                 low = tuple(mark[8][:2]) if mark[8] is not None else None

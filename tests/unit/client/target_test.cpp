@@ -63,12 +63,12 @@ TEST(Target, ReadsAllPagesOfMarks) {
   TestServer server;
   auto loop = Loop::create();
   const auto target = TargetConnection::open(loop, *parse_url(server.url()), 0, {});
-  std::promise<Result<std::vector<protocol::MarkAnswerRow>>> marks;
-  target->read_marks("a-to-b", ScopeId{0}, [&](Result<std::vector<protocol::MarkAnswerRow>> rows) { marks.set_value(std::move(rows)); });
-  const auto rows = marks.get_future().get();
-  ASSERT_TRUE(rows) << rows.error().text();
-  ASSERT_EQ(rows->size(), 4u);
-  EXPECT_EQ((*rows)[3].target_segment, SegmentId{3});
+  std::promise<Result<TargetConnection::Marks>> marks;
+  target->read_marks("a-to-b", ScopeId{0}, Durability::replica, [&](Result<TargetConnection::Marks> all) { marks.set_value(std::move(all)); });
+  const auto all = marks.get_future().get();
+  ASSERT_TRUE(all) << all.error().text();
+  ASSERT_EQ(all->rows.size(), 4u);
+  EXPECT_EQ(all->rows[3].target_segment, SegmentId{3});
 }
 
 TEST(Target, ARefusalComesWithItsStatus) {

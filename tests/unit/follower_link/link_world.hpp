@@ -296,7 +296,7 @@ struct World {
   }
   void perform(MarkChecksumRequest& a) {
     if (!target_up) return link->on_mark_checksum(a.id, failure("target_unreachable", "refused"), now);
-    link->on_mark_checksum(a.id, checksum(), now);
+    link->on_mark_checksum(a.id, checksum() == mark_checksum(a.rows), now);
   }
   void perform(ApplyRequest& a) {
     if (hold_applies) waiting.push_back(std::move(a));

@@ -235,6 +235,7 @@ std::vector<Example> examples() {
   answer("read-marks", [](std::string& out) {
     ReadMarksAnswer marks;
     marks.rows.push_back({SegmentId{77}, SegmentId{77}, example_mark(), at(9, 1000)});
+    marks.served.push_back({SegmentId{77}, SegmentId{77}});
     encode(out, 16, marks);
   });
   request("mark-checksum", [](std::string& out) { encode(out, 17, MarkChecksumRequest{"a-to-b", ScopeId{0}}); });
