@@ -89,7 +89,8 @@ struct Scanning final : Walking {
     if (*run == routing.map().runs.size()) return handler(ScanPage{});
     const bool alone = routing.map().runs.size() == 1;
     const Slot last = routing.last_slot(*run);
-    const protocol::ScanRequest request{alone ? scope.text() : within(scope, routing.first_slot(*run), last)->text(), after, limits.records, limits.bytes, limits.keys_only};
+    const std::string text = alone ? scope.text() : within(scope, routing.first_slot(*run), last)->text();
+    const protocol::ScanRequest request{text, after, limits.records, limits.bytes, limits.keys_only};
     core->ask<protocol::ScanAnswer>(
         core->connection_of(routing.map().runs[*run].node), "Scan", [&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); },
         [self = std::static_pointer_cast<Scanning>(shared_from_this()), last](Result<protocol::ScanAnswer> answer) {
