@@ -112,7 +112,6 @@ void check_feed(const Report& report, const ListenerConfig& feed, bool client_au
 // What a region of several processes needs, and what makes no sense without one.
 void check_region(const Report& report, const NodeConfig& config) {
   if (config.standalone) {
-    if (config.node.data_dir.empty()) report.wrong("node.data_dir", "is missing");
     if (!config.etcd.endpoints.empty()) report.wrong("etcd.endpoints", "nobody asks etcd while standalone is true: set standalone: false and a roster, or leave this out");
     if (!config.roster.empty()) report.wrong("roster", "a region of one process has no roster: set standalone: false, or leave this out");
     if (!config.listeners.cluster.address.empty()) report.wrong("listeners.cluster.address", "nobody connects to it while standalone is true");

@@ -173,7 +173,14 @@ Loaded<T> load(const KeyTable& table, const Sources& sources, void (*cross_check
 
 }  // namespace
 
-Loaded<NodeConfig> load_node_config(const Sources& sources) { return load<NodeConfig>(node_keys(), sources, check_node); }
+Loaded<NodeConfig> load_node_config(const Sources& sources) {
+  auto out = load<NodeConfig>(node_keys(), sources, check_node);
+  // Needed by a region of one process only; said together with all other mistakes.
+  if (out.config.standalone && out.config.node.data_dir.empty()) {
+    out.mistakes.push_back({Origin{sources.files.empty() ? "configuration" : sources.files.back()}, "node.data_dir", "is missing, and has no default"});
+  }
+  return out;
+}
 Loaded<FollowerConfig> load_follower_config(const Sources& sources) {
   return load<FollowerConfig>(follower_keys(), sources, check_follower);
 }
