@@ -84,7 +84,7 @@ json figures(Writing& w, bool all) {
     longest = std::max(longest, key.longest_s);
     waiting = std::max(waiting, std::chrono::duration<double>(Clock::now() - key.served).count());
   }
-  json out{{"acknowledged", w.acknowledged}, {"not_met", w.not_met}, {"failed", w.failed}, {"errors", w.errors}, {"longest_s", longest}, {"waiting_s", waiting}};
+  json out{{"at", std::chrono::duration<double>(Clock::now().time_since_epoch()).count()}, {"acknowledged", w.acknowledged}, {"not_met", w.not_met}, {"failed", w.failed}, {"errors", w.errors}, {"longest_s", longest}, {"waiting_s", waiting}};
   if (all) {
     for (Key& key : w.keys) out["keys"][key.name] = key.acknowledged;
   } else {
