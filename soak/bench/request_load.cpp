@@ -1,4 +1,4 @@
-// Puts a closed-loop load on one server and prints one JSON object: throughput, latency, and the server's CPU per
+// Puts a closed-loop load on one server, or on all nodes of a region, each key to its owner, and prints one JSON object: throughput, latency, and the servers' CPU per
 // operation as the kernel accounts it. The same program drives zarisd and redis-server.
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace {
 
 struct Session {
   int socket = -1;
+  std::size_t node = 0;
   std::unique_ptr<Wire> wire;
   std::string in, out;
   std::int64_t sent_us = 0;
@@ -34,15 +36,18 @@ std::int64_t at(const std::vector<std::int64_t>& sorted, double p) {
 int main(int argc, char** argv) {
   CLI::App app{"request_load: closed-loop gets or puts, pipelined or not"};
   std::string protocol = "native", operation = "get";
-  int port = 0, connections = 50, pipeline = 1, pid = 0, value_bytes = 100;
+  std::string durability = "default";
+  std::vector<int> ports, pids;
+  int connections = 50, pipeline = 1, value_bytes = 100;
   std::uint64_t keys = 100'000;
   double seconds = 3;
   bool fill = false;
-  app.add_option("--protocol", protocol)->check(CLI::IsMember({"native", "resp"}));
+  app.add_option("--protocol", protocol)->check(CLI::IsMember({"native", "resp", "resp-wait"}));
+  app.add_option("--durability", durability, "of native puts")->check(CLI::IsMember({"default", "owner", "replica", "majority", "all"}));
   app.add_option("--op", operation)->check(CLI::IsMember({"get", "put"}));
-  app.add_option("--port", port)->required();
-  app.add_option("--pid", pid, "the server's process, for its CPU time");
-  app.add_option("--connections", connections);
+  app.add_option("--port", ports, "several: nodes of one region")->required()->delimiter(',');
+  app.add_option("--pid", pids, "the servers' processes, for their CPU time")->delimiter(',');
+  app.add_option("--connections", connections, "in all, in turn to each port");
   app.add_option("--pipeline", pipeline);
   app.add_option("--value-bytes", value_bytes);
   app.add_option("--keys", keys);
@@ -52,20 +57,31 @@ int main(int argc, char** argv) {
 
   std::mt19937_64 random(1);
   std::vector<Session> sessions(static_cast<std::size_t>(connections));
+  std::vector<std::vector<std::uint64_t>> owned(ports.size());   // numbers of keys
+  if (ports.size() == 1) {
+    owned[0].resize(keys);
+    std::iota(owned[0].begin(), owned[0].end(), 0);
+  } else {
+    const auto owner = owners_by_map(ports);
+    for (std::uint64_t i = 0; i < keys; ++i) owned[owner(key_of(i))].push_back(i);
+  }
+  std::vector<std::uint64_t> next(ports.size());                 // of `owned`, when filling
   const int epoll = epoll_create1(0);
   for (std::size_t i = 0; i < sessions.size(); ++i) {
-    sessions[i].wire = make_wire(protocol);
-    sessions[i].socket = open_session(port, *sessions[i].wire);
+    sessions[i].node = i % ports.size();
+    sessions[i].wire = make_wire(protocol, durability);
+    sessions[i].socket = open_session(ports[sessions[i].node], *sessions[i].wire);
     epoll_event event{EPOLLIN, {.u64 = i}};
     epoll_ctl(epoll, EPOLL_CTL_ADD, sessions[i].socket, &event);
   }
   std::string value(static_cast<std::size_t>(value_bytes), '\0');
-  std::uint64_t next = 0, operations = 0;
+  std::uint64_t operations = 0;
   std::vector<std::int64_t> latencies;
   const auto send_more = [&](Session& s) {
     s.out.clear();
-    for (int i = 0; i < pipeline && (!fill || next < keys); ++i, ++s.waiting) {
-      const std::string key = key_of(fill ? next++ : random() % keys);
+    const auto& mine = owned[s.node];
+    for (int i = 0; i < pipeline && (!fill || next[s.node] < mine.size()); ++i, ++s.waiting) {
+      const std::string key = key_of(mine[fill ? next[s.node]++ : random() % mine.size()]);
       if (operation == "get" && !fill) {
         s.wire->get(s.out, key);
       } else {
@@ -80,7 +96,10 @@ int main(int argc, char** argv) {
     if (!s.out.empty()) send_all(s.socket, s.out);
   };
 
-  const std::uint64_t cpu_before = pid != 0 ? process_cpu_ns(pid) : 0;
+  const auto cpu_of_all = [&] {
+    return std::accumulate(pids.begin(), pids.end(), std::uint64_t{0}, [](std::uint64_t sum, int pid) { return sum + process_cpu_ns(pid); });
+  };
+  const std::uint64_t cpu_before = cpu_of_all();
   const std::int64_t start = monotonic_us();
   const std::int64_t end = start + static_cast<std::int64_t>(seconds * 1e6);
   for (auto& s : sessions) send_more(s);
@@ -106,12 +125,12 @@ int main(int argc, char** argv) {
       if (s.waiting != 0) continue;
       now = monotonic_us();
       latencies.push_back(now - s.sent_us);
-      if (fill ? next < keys : now < end) send_more(s);
+      if (fill ? next[s.node] < owned[s.node].size() : now < end) send_more(s);
       if (s.waiting == 0) --busy;
     }
   }
   const double took = static_cast<double>(monotonic_us() - start) / 1e6;
-  const std::uint64_t cpu = pid != 0 ? process_cpu_ns(pid) - cpu_before : 0;
+  const std::uint64_t cpu = cpu_of_all() - cpu_before;
   std::sort(latencies.begin(), latencies.end());
   const double per_op = operations == 0 ? 0 : static_cast<double>(cpu) / 1e3 / static_cast<double>(operations);
   nlohmann::json out = {{"bench", fill ? "fill" : "request_path"}, {"protocol", protocol}, {"op", fill ? "put" : operation},

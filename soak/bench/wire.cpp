@@ -7,10 +7,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
+#include "cluster/placement/slot.hpp"
 #include "cluster/protocol/admin_messages.hpp"
 #include "cluster/protocol/data_messages.hpp"
 #include "cluster/protocol/frame.hpp"
@@ -20,10 +23,12 @@ namespace {
 
 class NativeWire final : public Wire {
  public:
+  explicit NativeWire(Durability durability) : durability_(durability) {}
   void put(std::string& out, std::string_view key, std::string_view value) override {
     protocol::PutRequest request;
     request.key = key;
     request.value = value;
+    request.durability = durability_;
     protocol::encode(out, ++correlation_, request);
   }
   void get(std::string& out, std::string_view key) override { protocol::encode_get(out, ++correlation_, key); }
@@ -33,6 +38,10 @@ class NativeWire final : public Wire {
     if (step.step == protocol::FrameStep::need_more) return 0;
     if (step.step != protocol::FrameStep::frame) throw std::runtime_error("native: a malformed answer");
     value = {};
+    if (frame.header.correlation == 0) {  // a Map that nobody asked for; counts with the answer behind it
+      const std::size_t rest = take(in.substr(step.consumed), value);
+      return rest == 0 ? 0 : step.consumed + rest;
+    }
     const auto status = static_cast<Status>(frame.header.status);
     if (status != Status::ok && status != Status::not_found) throw std::runtime_error(fmt::format("native: {}", name(status)));
     if (frame.header.opcode == static_cast<std::uint8_t>(protocol::Opcode::get) && status == Status::ok) {
@@ -51,17 +60,20 @@ class NativeWire final : public Wire {
   }
 
  private:
+  const Durability durability_;
   protocol::FrameParser parser_{16u << 20};
   std::uint32_t correlation_ = 0;
 };
 
 class RespWire final : public Wire {
  public:
+  explicit RespWire(bool wait) : wait_(wait) {}
   void put(std::string& out, std::string_view key, std::string_view value) override {
     fmt::format_to(std::back_inserter(out), "*3\r\n$3\r\nSET\r\n${}\r\n", key.size());
     out.append(key);
     fmt::format_to(std::back_inserter(out), "\r\n${}\r\n", value.size());
     out.append(value).append("\r\n");
+    if (wait_) out.append("*3\r\n$4\r\nWAIT\r\n$1\r\n1\r\n$4\r\n1000\r\n");
   }
   void get(std::string& out, std::string_view key) override {
     fmt::format_to(std::back_inserter(out), "*2\r\n$3\r\nGET\r\n${}\r\n", key.size());
@@ -72,6 +84,12 @@ class RespWire final : public Wire {
     const auto end = in.find("\r\n");
     if (end == std::string_view::npos) return 0;
     if (in[0] == '-') throw std::runtime_error("redis: " + std::string(in.substr(0, end)));
+    if (in[0] == '+' && wait_) {
+      const auto count = in.find("\r\n", end + 2);
+      if (count == std::string_view::npos) return 0;
+      if (in.substr(end + 2, count - end - 2) == ":0") throw std::runtime_error("redis: WAIT found no replica");
+      return count + 2;
+    }
     if (in[0] != '$') return end + 2;
     const long size = std::stol(std::string(in.substr(1, end - 1)));
     if (size < 0) return end + 2;
@@ -81,7 +99,19 @@ class RespWire final : public Wire {
     return whole;
   }
   std::string greeting() override { return {}; }
+
+ private:
+  const bool wait_;
 };
+
+Durability durability_of(const std::string& text) {
+  constexpr std::pair<std::string_view, Durability> known[]{{"default", Durability::store_default}, {"owner", Durability::owner}, {"replica", Durability::replica},
+                                                            {"majority", Durability::majority}, {"all", Durability::all}};
+  for (const auto& [word, value] : known) {
+    if (word == text) return value;
+  }
+  throw std::runtime_error("durability must be default, owner, replica, majority or all, not " + text);
+}
 
 std::int64_t micros(clockid_t clock) {
   timespec t{};
@@ -91,10 +121,44 @@ std::int64_t micros(clockid_t clock) {
 
 }  // namespace
 
-std::unique_ptr<Wire> make_wire(const std::string& protocol) {
-  if (protocol == "native") return std::make_unique<NativeWire>();
-  if (protocol == "resp") return std::make_unique<RespWire>();
-  throw std::runtime_error("protocol must be native or resp, not " + protocol);
+std::unique_ptr<Wire> make_wire(const std::string& protocol, const std::string& durability) {
+  if (protocol == "native") return std::make_unique<NativeWire>(durability_of(durability));
+  if (protocol == "resp") return std::make_unique<RespWire>(false);
+  if (protocol == "resp-wait") return std::make_unique<RespWire>(true);
+  throw std::runtime_error("protocol must be native, resp or resp-wait, not " + protocol);
+}
+
+std::function<std::size_t(std::string_view)> owners_by_map(const std::vector<int>& ports) {
+  NativeWire wire(Durability::store_default);
+  const int s = open_session(ports.at(0), wire);
+  std::string bytes;
+  protocol::encode_map_request(bytes, 1);
+  send_all(s, bytes);
+  protocol::FrameParser parser(16u << 20);
+  protocol::MapAnswer map;
+  std::string in;
+  for (char buffer[4096];;) {
+    const auto n = ::recv(s, buffer, sizeof buffer, 0);
+    if (n <= 0) throw std::runtime_error("the server closed the connection when asked for its map");
+    in.append(buffer, static_cast<std::size_t>(n));
+    protocol::Frame frame;
+    if (parser.parse(in, frame).step == protocol::FrameStep::need_more) continue;
+    if (!protocol::decode(frame.body, map)) throw std::runtime_error("native: a malformed Map");
+    break;
+  }
+  ::close(s);
+  std::vector<std::size_t> node_port(map.nodes.size());
+  for (std::size_t i = 0; i < map.nodes.size(); ++i) {
+    const auto at = std::find(ports.begin(), ports.end(), map.nodes[i].port);
+    if (at == ports.end() && ports.size() > 1) throw std::runtime_error(fmt::format("node {} is not among the ports", map.nodes[i].id));
+    node_port[i] = at == ports.end() ? 0 : static_cast<std::size_t>(at - ports.begin());
+  }
+  std::vector<std::size_t> owner(map.segments, ports.size());
+  for (const protocol::MapRun& run : map.runs) {
+    for (std::uint32_t i = run.first.value(); i <= run.last.value(); ++i) owner[i] = node_port[run.node];
+  }
+  if (std::find(owner.begin(), owner.end(), ports.size()) != owner.end()) throw std::runtime_error("a segment has no owner");
+  return [owner, segments = map.segments](std::string_view key) { return owner[segment_of(slot_of(key), segments).value()]; };
 }
 
 int connect_to(int port) {

@@ -2,9 +2,11 @@
 // put the same load on Zaris and on Redis with the same program.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace zaris::bench {
 
@@ -20,8 +22,13 @@ class Wire {
   virtual std::string greeting() = 0;
 };
 
-// "native" or "resp"; throws for another name.
-std::unique_ptr<Wire> make_wire(const std::string& protocol);
+// "native" or "resp", or "resp-wait": each SET is followed by WAIT 1, and both are one answer. Throws for another name.
+// `durability` of native puts: default, owner, replica, majority, all.
+std::unique_ptr<Wire> make_wire(const std::string& protocol, const std::string& durability = "default");
+
+// Which of the nodes, by their client ports, owns a key: from the Map of the first one. Throws when a segment has no owner or one
+// that is not among them. The result: of a key the index of its port.
+std::function<std::size_t(std::string_view)> owners_by_map(const std::vector<int>& ports);
 
 // Connected TCP socket with TCP_NODELAY on loopback; throws.
 int connect_to(int port);
