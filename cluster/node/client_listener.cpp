@@ -130,6 +130,10 @@ void ClientListener::notify_held() {
   for (const auto& worker : impl_->workers) worker->notify_held();
 }
 
+bool ClientListener::waits() const {
+  return std::any_of(impl_->workers.begin(), impl_->workers.end(), [](const auto& worker) { return worker->waits(); });
+}
+
 void ClientListener::notify_map() {
   for (const auto& worker : impl_->workers) worker->notify_map();
 }

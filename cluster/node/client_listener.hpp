@@ -45,6 +45,8 @@ class ClientListener {
 
   // Replicas hold more than before. Any thread, between run() and stop().
   void notify_held();
+  // Some answer waits for replicas, or is about to.
+  [[nodiscard]] bool waits() const;
   // Another map of the region was published: clients are told. Any thread, between run() and stop().
   void notify_map();
 

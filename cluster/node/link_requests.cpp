@@ -203,6 +203,7 @@ Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
   if (node_.region) {
     if (Status status; elsewhere(frame, request.target_segment, out, status)) return status;
     if (!link_policy_of(request.durability, policy)) return refuse(frame, out, Status::invalid_argument, too_strong_text, too_strong_hint);
+    expect_to_hold(policy);
   }
   ApplyAnswer answer = node_.store.apply(request, now_);
   if (answer.status == Status::ok && answer.applied > 0 && !note_data()) {

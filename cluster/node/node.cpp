@@ -220,6 +220,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     shared.region->ack = durability_of(config.replication.ack);
     shared.region->ack_max = durability_of(config.replication.ack_max);
     shared.region->ack_timeout_us = static_cast<MonoMicros>(config.replication.timeout_us);
+    shared.region->hurry = [raw = impl.get()] { raw->region->hurry(); };
     shared.region->status = [raw = impl.get()] { return to_answer(raw->region->status(), raw->options.config); };
   }
   // An empty store of a cluster that had data: the coordinator knows already that there was something to lose.
@@ -313,7 +314,10 @@ Revision Node::replicated(SegmentId segment) const {
   const region::HeldRow row = impl_->shared->region->held.get(segment);
   return row.term == Generation{0} ? Revision{0} : row.held.replica.revision;
 }
-void Node::on_held(std::function<void()> then) { impl_->on_held = std::move(then); }
+void Node::on_held(std::function<void()> then, std::function<bool()> awaited) {
+  impl_->on_held = std::move(then);
+  impl_->shared->region->feed_waits = std::move(awaited);
+}
 std::uint32_t Node::threads() const { return impl_->threads; }
 void Node::on_reload(std::function<Result<void>(const config::NodeConfig&)> take_over) { impl_->on_reload.push_back(std::move(take_over)); }
 std::uint16_t Node::client_port() const { return impl_->listener->port(); }
@@ -340,6 +344,10 @@ void Node::serve() {
                           },
                           [impl = impl_.get()] {
                             if (impl->answering.load(std::memory_order_acquire)) impl->listener->notify_map();
+                          },
+                          [impl = impl_.get()] {
+                            const auto& feed = impl->shared->region->feed_waits;
+                            return (impl->answering.load(std::memory_order_acquire) && impl->listener->waits()) || (feed && feed());
                           }});
   } else {
     impl_->begin_answering(hold ? NodeState::holding : NodeState::serving);

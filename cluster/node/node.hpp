@@ -44,8 +44,9 @@ class Node {
   // nothing is known)? Any thread, cheap.
   [[nodiscard]] bool serves(SegmentId segment) const;
   [[nodiscard]] Revision replicated(SegmentId segment) const;
-  // Called on the region's thread whenever either answer may have changed. Before serve().
-  void on_held(std::function<void()> then);
+  // Called on the region's thread whenever either answer may have changed. `awaited`: is there a reader who is sent what replicas
+  // hold? Asked often, on that thread; empty: never. Before serve().
+  void on_held(std::function<void()> then, std::function<bool()> awaited);
   [[nodiscard]] std::uint32_t threads() const;  // that serve clients
   // Called on the main thread for each SIGHUP that was accepted, after the node has taken its own share over.
   void on_reload(std::function<Result<void>(const config::NodeConfig&)> take_over);

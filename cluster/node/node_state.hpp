@@ -59,6 +59,8 @@ struct RegionShared {
   Durability ack = Durability::owner, ack_max = Durability::all;   // replication.ack, replication.ack_max
   MonoMicros ack_timeout_us = 1'000'000;
   std::function<protocol::RegionStatusAnswer()> status;            // any thread; set before the first of them asks
+  std::function<void()> hurry;                                     // RegionMember::hurry; set before anybody is answered
+  std::function<bool()> feed_waits;                                // readers are open that are sent what replicas hold; empty: never
   void publish(std::shared_ptr<const protocol::MapAnswer> map) {
     {
       const std::lock_guard lock(mutex);

@@ -4,6 +4,7 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
@@ -26,6 +27,7 @@ using namespace std::chrono_literals;
 
 constexpr MonoMicros tick_us = 50'000;
 constexpr MonoMicros status_us = 200'000;
+constexpr MonoMicros nap_us = 1'000;        // commits that no answer waits for leave for the replicas together
 constexpr std::size_t unsent_max = 2u << 20;        // to one peer, before its sessions are asked for more
 constexpr auto etcd_patience = 60s;
 
@@ -182,6 +184,10 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     return left;
   }
 
+  void hurry() override {
+    if (napping_.load() && napping_.exchange(false)) loop_.post([] {});
+  }
+
   void stop() override {
     if (!thread_.joinable()) return;
     if (core_) {
@@ -196,6 +202,8 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     on_loop([&] {
       loop_.after_each_round({});
       if (ticker_ != 0) loop_.cancel(ticker_);
+      if (nap_.id != 0) loop_.cancel(nap_.id);
+      if (confirmation_.id != 0) loop_.cancel(confirmation_.id);
       dirty_.reset();
       core_.reset();
       net_.reset();
@@ -362,14 +370,42 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       publish();
     }
     dirty_->awake();
-    do {
+    region::Replicator& replicator = core_->replicator();
+    for (;;) {
+      napping_.store(false);
+      replicator.confirmations_awaited(hooks_.awaited());
       segments_.clear();
       dirty_->drain(segments_);
       core_->on_dirty(segments_);
       pump();
       tell_held();
       net_->flush();
-    } while (!dirty_->prepare_sleep());
+      if (!replicator.followed()) break;              // with nobody to tell it to, no commit pays for a wake-up
+      if (!segments_.empty()) {
+        // Who begins to wait sees that we nap, and hurries us; or had begun before, and we do not nap.
+        napping_.store(true);
+        if (!hooks_.awaited()) {
+          arm(nap_, now() + nap_us);
+          break;
+        }
+      }
+      if (dirty_->prepare_sleep()) break;
+    }
+    if (const auto at = replicator.confirms_at()) arm(confirmation_, *at);
+  }
+
+  struct Moment {
+    std::uint64_t id = 0;
+    MonoMicros at = 0;
+  };
+  // A round at that moment, at the latest.
+  void arm(Moment& moment, MonoMicros at) {
+    if (moment.id != 0 && moment.at <= at) return;
+    if (moment.id != 0) loop_.cancel(moment.id);
+    moment = {loop_.at(at, [this, &moment] {
+                moment.id = 0;
+                if (core_) core_->replicator().confirm({now(), wall_now()});
+              }), at};
   }
 
   void pump() {
@@ -480,6 +516,8 @@ class Member final : public RegionMember, public region::Outside, public peer::P
   std::vector<SegmentId> segments_;
   std::vector<std::string> to_self_;
   std::string out_;
+  std::atomic<bool> napping_{false};
+  Moment nap_, confirmation_;
   std::uint64_t ticker_ = 0, published_ = 0, register_version_ = 0;
   MonoMicros status_at_ = 0;
   bool changed_ = false, open_ = false;

@@ -60,9 +60,12 @@ class RegionMember {
     std::function<void()> may_open;          // the client listener may open; once, on the region's thread
     std::function<void()> held;              // more is held than before
     std::function<void()> map;               // another map was published
+    std::function<bool()> awaited;           // does anybody wait for what replicas confirm?
   };
   // The store and `shared` outlive it.
   virtual void start(store::Store& store, RegionShared& shared, Hooks hooks) = 0;
+  // A write waits for replicas from now on: what has been committed leaves for them at once. Any thread, cheap.
+  virtual void hurry() = 0;
   // Hands over what this node owns; returns when nothing is left, at the deadline, or when hurry() says so. True: nothing is left.
   virtual bool drain(MonoMicros within_us, const std::function<bool()>& hurry) = 0;
   // Gives the lease back and ends the connections.

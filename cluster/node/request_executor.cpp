@@ -28,7 +28,10 @@ RequestExecutor::RequestExecutor(NodeShared& node, WorkerCounts& counts)
 RequestExecutor::~RequestExecutor() = default;
 
 void RequestExecutor::begin_round() { now_ = committer_->begin(clock_); }
-void RequestExecutor::end_round() { committer_->idle(); }
+void RequestExecutor::end_round() {
+  committer_->idle();
+  if (waits_.load(std::memory_order_relaxed) && !held_->waiting()) waits_.store(false);  // what was expected to wait did not
+}
 
 void RequestExecutor::count(std::uint8_t opcode, Status status) {
   const std::size_t slot = opcode < command_slots ? opcode : 0;
@@ -178,6 +181,7 @@ store::WriteOutcome RequestExecutor::write(Opcode opcode, std::string_view key, 
   using Kind = protocol::Condition::Kind;
   std::optional<ItemToken> expected;
   if (condition.kind == Kind::token) expected = condition.token;
+  if (Durability policy; node_.region && policy_of(durability, policy)) expect_to_hold(policy);
   store::WriteOutcome outcome;
   switch (opcode) {
     case Opcode::put:
@@ -335,8 +339,9 @@ bool RequestExecutor::link_policy_of(Durability asked, Durability& policy) const
 }
 
 void RequestExecutor::hold(std::string& out, std::size_t at, std::span<const HeldItem> items, Durability policy) {
-  waits_.store(true);
-  if (held_->hold(connection_, out, at, items, policy, boot_now_ + node_.region->ack_timeout_us)) ++held_of_[connection_];
+  if (!held_->hold(connection_, out, at, items, policy, boot_now_ + node_.region->ack_timeout_us)) return;
+  ++held_of_[connection_];
+  node_.region->hurry();
 }
 
 Status RequestExecutor::written(Opcode opcode, const Frame& frame, const store::WriteOutcome& outcome, Durability asked, std::string& out) {

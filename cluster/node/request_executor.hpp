@@ -38,7 +38,7 @@ class RequestExecutor {
   // Answers that waited for replicas and leave now.
   void collect_held(std::vector<HeldAnswers::Ready>& ready);
   [[nodiscard]] bool holds_answers() const { return held_ && held_->waiting(); }
-  // Set before anything waits: from then on this thread is to be woken when more is held.
+  // Set before a write is made that may wait: from then on this thread is to be woken when more is held.
   [[nodiscard]] std::atomic<bool>& waits() { return waits_; }
   [[nodiscard]] std::uint64_t held_by(std::uint64_t connection) const;
 
@@ -99,6 +99,10 @@ class RequestExecutor {
   [[nodiscard]] bool policy_of(Durability asked, Durability& policy) const;
   // The same for what a follower applies: without a word of its own replicas have it, where the region gives a segment any.
   [[nodiscard]] bool link_policy_of(Durability asked, Durability& policy) const;
+  // Before a write whose answer may wait: the region's thread is to send it at once, and to wake this thread when it is held.
+  void expect_to_hold(Durability policy) {
+    if (policy > Durability::owner && !waits_.load(std::memory_order_relaxed)) waits_.store(true);
+  }
   // The answer at the end of `out` waits for replicas, if it has to.
   void hold(std::string& out, std::size_t at, std::span<const HeldItem> items, Durability policy);
   [[nodiscard]] bool item_elsewhere(const protocol::BatchItem& item, protocol::BatchAnswerWriter& answer);

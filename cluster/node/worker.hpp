@@ -63,6 +63,7 @@ class Worker {
   void notify_held() {
     if (executor_.waits().load()) wake();
   }
+  [[nodiscard]] bool waits() { return executor_.waits().load(); }
   // Another map was published: this thread's clients are told.
   void notify_map() { wake(); }
   void request_stop();

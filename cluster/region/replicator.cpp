@@ -21,6 +21,7 @@ void Replicator::peer_up(const std::string& name) {
   if (found == peers_.end()) return;
   Peer& peer = found->second;
   peer.owner = std::make_unique<OwnerSession>(store_, OwnerOptions{.replica = name}, [this, name](SegmentId segment) { return may_copy_ && may_copy_(name, segment); });
+  peer.owner->confirmations_awaited(awaited_);
   peer.replica = std::make_unique<ReplicaSession>(store_);
   for (const auto& [segment, generation] : learnt_) peer.replica->learn(segment, generation);
   for (auto& [segment, following] : following_) {
@@ -77,6 +78,7 @@ void Replicator::tick(Now now) {
   for (auto& [name, peer] : peers_) {
     if (!peer.owner) continue;
     peer.owner->on_tick(now);
+    peer.replica->on_tick(now);
     collect(peer);
   }
   std::map<std::string, std::vector<SegmentFollow>> ask;
@@ -96,6 +98,34 @@ void Replicator::tick(Now now) {
     ++counters_.follows;
   }
   for (const auto& [name, segments] : ask) peers_.at(name).replica->follow(segments);
+}
+
+void Replicator::confirmations_awaited(bool awaited) {
+  if (awaited == awaited_) return;
+  awaited_ = awaited;
+  for (auto& [name, peer] : peers_) {
+    if (peer.owner) peer.owner->confirmations_awaited(awaited);
+  }
+}
+
+bool Replicator::followed() const {
+  return std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) { return peer.second.owner && peer.second.owner->followed(); });
+}
+
+std::optional<MonoMicros> Replicator::confirms_at() const {
+  std::optional<MonoMicros> earliest;
+  for (const auto& [name, peer] : peers_) {
+    const auto at = peer.replica ? peer.replica->confirms_at() : std::nullopt;
+    if (at && (!earliest || *at < *earliest)) earliest = at;
+  }
+  return earliest;
+}
+
+void Replicator::confirm(Now now) {
+  now_ = now;
+  for (auto& [name, peer] : peers_) {
+    if (peer.replica) peer.replica->on_tick(now);
+  }
 }
 
 bool Replicator::next(const std::string& name, std::string& out) {

@@ -38,6 +38,13 @@ class Replicator {
   bool on_frame(const std::string& peer, const protocol::Frame& frame, Now now, std::string& broken);
   void on_dirty(std::span<const SegmentId> segments);
   void tick(Now now);
+  // Does anybody wait for what replicas confirm (OwnerSession::confirmations_awaited)? Until it is said: yes.
+  void confirmations_awaited(bool awaited);
+  // Some peer follows a segment here: on_dirty is listened to.
+  [[nodiscard]] bool followed() const;
+  // The earliest ReplicaSession::confirms_at; confirm, then next, are to be called by then.
+  [[nodiscard]] std::optional<MonoMicros> confirms_at() const;
+  void confirm(Now now);
   // Appends frames for that peer; false: nothing to say.
   bool next(const std::string& peer, std::string& out);
 
@@ -81,6 +88,7 @@ class Replicator {
   replication::HeldPositions held_;
   std::set<SegmentId> moved_;
   std::vector<replication::HeardGeneration> heard_;
+  bool awaited_ = true;
   Now now_;
   ReplicatorCounters counters_;
 };

@@ -124,8 +124,8 @@ void encode(std::string& out, const Following& message) {
 namespace {
 
 // Everything of a run but what stands behind its array.
-std::size_t begin_run(std::string& out, SegmentId segment, Position prev, Generation generation, Revision last, std::size_t rows) {
-  const std::size_t at = begin_frame(out, Opcode::replica_run, 0, 0);
+std::size_t begin_run(std::string& out, SegmentId segment, Position prev, Generation generation, Revision last, std::size_t rows, bool may_wait) {
+  const std::size_t at = begin_frame(out, Opcode::replica_run, may_wait ? protocol::flag_answer_may_wait : std::uint16_t{0}, 0);
   Packer pack(out);
   pack.array(5);
   pack.uint(segment.value());
@@ -151,9 +151,9 @@ std::size_t begin_page(std::string& out, SegmentId segment, const std::optional<
 
 }  // namespace
 
-void encode_run(std::string& out, SegmentId segment, Position prev, const store::LogStretch& stretch, std::size_t count) {
+void encode_run(std::string& out, SegmentId segment, Position prev, const store::LogStretch& stretch, std::size_t count, bool may_wait) {
   const Revision last{stretch.first.value() + count - 1};
-  const std::size_t at = begin_run(out, segment, prev, stretch.generation, last, count);
+  const std::size_t at = begin_run(out, segment, prev, stretch.generation, last, count, may_wait);
   for (std::size_t i = 0; i < count; ++i) {
     const store::LogIndex& index = stretch.index[i];
     append_row(out, RecordRow{index.length, index.flags, index.slot, 1});
@@ -165,7 +165,7 @@ void encode_run(std::string& out, SegmentId segment, Position prev, const store:
 
 void encode(std::string& out, const RunMessage& message) {
   const store::ReplicaRun& run = message.run;
-  const std::size_t at = begin_run(out, message.segment, run.prev, run.generation, run.last, row_count(run.table));
+  const std::size_t at = begin_run(out, message.segment, run.prev, run.generation, run.last, row_count(run.table), false);
   out.append(run.table).append(run.records);
   end_frame(out, at);
 }

@@ -160,8 +160,9 @@ struct Credit {
 
 void encode(std::string& out, const Follow& message);
 void encode(std::string& out, const Following& message);
-// The first `count` records of a stretch of the log, copied once, behind `prev`.
-void encode_run(std::string& out, SegmentId segment, Position prev, const store::LogStretch& stretch, std::size_t count);
+// The first `count` records of a stretch of the log, copied once, behind `prev`. `may_wait`: nobody waits for its Received
+// (protocol::flag_answer_may_wait).
+void encode_run(std::string& out, SegmentId segment, Position prev, const store::LogStretch& stretch, std::size_t count, bool may_wait = false);
 void encode(std::string& out, const RunMessage& message);
 void encode(std::string& out, const MarksMessage& message);
 void encode_page(std::string& out, SegmentId segment, const store::WalkPage& page);

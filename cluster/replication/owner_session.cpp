@@ -103,7 +103,7 @@ void OwnerSession::handle(const Received& message) {
 // Nothing more goes to the replica for this segment.
 void OwnerSession::leave(SegmentId id) {
   Segment& s = at(id);
-  if (follows(s) && !s.pull) --owned_;
+  if (follows(s)) --(s.pull ? pulled_ : owned_);
   if (s.phase == ReplicaPhase::copy) end_walk(id);
   if (page_ && page_->segment == id) page_.reset();
   if (marks_ && marks_->segment == id) marks_.reset();
@@ -254,7 +254,7 @@ FollowingRow OwnerSession::decide(SegmentId id, const Asked& asked, bool copy_no
   }
   s.number = asked.number;
   s.pull = asked.pull;
-  if (!s.pull) ++owned_;
+  ++(s.pull ? pulled_ : owned_);
   if (decision.how == FollowHow::log) {
     begin_log(s, id, view, asked.row.head.at);
     s.received = asked.row.head.at;

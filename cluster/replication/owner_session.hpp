@@ -87,6 +87,11 @@ class OwnerSession {
   // Appends whole frames; false: nothing to say, or no credit. Bounded work per call.
   [[nodiscard]] bool next(std::string& out);
 
+  // Does anybody wait for what the replica confirms? What is sent while nobody does may be confirmed a little later. At first: yes.
+  void confirmations_awaited(bool awaited) { awaited_ = awaited; }
+  // Some segment is followed: on_dirty is listened to.
+  [[nodiscard]] bool followed() const { return owned_ + pulled_ > 0; }
+
   [[nodiscard]] const std::optional<SessionEnd>& ended() const { return ended_; }
   // As of the term that runs now: of one that has ended nothing is known.
   [[nodiscard]] ReplicaProgress progress(SegmentId segment) const;
@@ -190,6 +195,8 @@ class OwnerSession {
 
   std::vector<Segment> segments_;
   std::uint32_t owned_ = 0;                    // segments that are followed otherwise than by a pull
+  std::uint32_t pulled_ = 0;                   // by one
+  bool awaited_ = true;
   std::map<SegmentId, Asked> asked_;           // not decided yet, or waiting to be copied
   SegmentSet undecided_, copies_waiting_;
   SegmentSet stopped_;                         // found to be ours no more: to be said

@@ -68,7 +68,7 @@ OwnerSession::Turn OwnerSession::say_run(std::string& out, SegmentId id) {
       return Turn::nothing;
     }
   }
-  encode_run(out, id, s.sent, stretch, count);
+  encode_run(out, id, s.sent, stretch, count, !awaited_);
   s.sent = {stretch.generation, Revision{stretch.first.value() + count - 1}};
   s.sent_id = 0;
   const auto waits = closed_waits_.find(id);

@@ -115,6 +115,8 @@ void ReplicaSession::on_message(const protocol::Frame& frame, Now now) {
   now_ = now;
   if (ended_) return;
   consumed_ += protocol::frame_header_bytes + frame.body.size();
+  may_wait_ = (frame.header.status & protocol::flag_answer_may_wait) != 0;
+  if (may_wait_) unconfirmed_bytes_ += frame.body.size();
   const auto read = [&](auto message) {
     if (!decode(frame.body, message)) return false;
     handle(message);
@@ -184,6 +186,8 @@ void ReplicaSession::reached(SegmentId id) {
   Segment& s = at(id);
   if (s.state.phase != FollowPhase::log) return;
   received_.insert(id);
+  if (!may_wait_ || !s.state.synced) confirm_now_ = true;
+  else if (!received_since_) received_since_ = now_.mono_us;
   if (s.state.synced || s.head < s.state.owner_head) return;
   s.state.synced = true;
   changed_.insert(id);
@@ -264,7 +268,17 @@ bool ReplicaSession::say_follow(std::string& out, bool pull) {
   return true;
 }
 
+std::optional<MonoMicros> ReplicaSession::confirms_at() const {
+  if (!received_since_) return std::nullopt;
+  return *received_since_ + options_.confirm_within_us;
+}
+
 bool ReplicaSession::say_received(std::string& out) {
+  // What nobody waits for is confirmed with what somebody does, before much has gathered, or when its time has come.
+  if (!confirm_now_ && !closed_moved_ && unconfirmed_bytes_ < options_.confirm_bytes && (!received_since_ || now_.mono_us < *confirms_at())) return false;
+  confirm_now_ = false;
+  received_since_.reset();
+  unconfirmed_bytes_ = 0;
   Received message;
   while (const auto id = received_.take()) message.rows.push_back({*id, at(*id).head, at(*id).marks_version});
   if (message.rows.empty() && !closed_moved_) return false;

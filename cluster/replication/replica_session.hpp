@@ -26,6 +26,8 @@ namespace zaris::replication {
 struct ReplicaOptions {
   std::uint64_t window_bytes = 4u << 20;      // that the owner may have sent and we have not dealt with; and one frame
   std::size_t pins_max = 65'536;              // readers' pins of one owner
+  MonoMicros confirm_within_us = 10'000;      // what nobody waits for
+  std::uint64_t confirm_bytes = 64u << 10;    // and so much of it at once
 };
 
 struct SegmentFollow {
@@ -63,6 +65,9 @@ class ReplicaSession {
   void learn(SegmentId segment, Generation generation);
 
   void on_message(const protocol::Frame& frame, Now now);
+  void on_tick(Now now) { now_ = now; }
+  // When what has been received is to be confirmed that may be confirmed late; next says it from then on. Empty: there is none.
+  [[nodiscard]] std::optional<MonoMicros> confirms_at() const;
   // Appends whole frames: Follow, what has been received since, credit. False: nothing to say.
   [[nodiscard]] bool next(std::string& out);
 
@@ -125,6 +130,10 @@ class ReplicaSession {
   std::map<store::PinKey, std::set<SegmentId>> pins_told_;
   WallMicros closed_ = 0;
   bool closed_moved_ = false;
+  bool may_wait_ = false;                     // the frame at hand says that nobody waits for its Received
+  bool confirm_now_ = false;                  // somebody waits for something in received_
+  std::optional<MonoMicros> received_since_;  // the oldest in received_ that nobody waits for
+  std::uint64_t unconfirmed_bytes_ = 0;       // in such frames
 };
 
 }  // namespace zaris::replication

@@ -83,6 +83,10 @@ class TlsGateway final : public Gateway {
     return {};
   }
 
+  bool anybody_reads() const override {
+    return std::any_of(shared_.counters.transports.begin(), shared_.counters.transports.end(), [](const auto& t) { return t.open != 0; });
+  }
+
   GatewaySnapshot snapshot() const override {
     GatewaySnapshot out;
     FeedThread::Totals totals = final_;

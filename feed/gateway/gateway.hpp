@@ -79,6 +79,7 @@ class Gateway {
   virtual Result<void> set_access(std::vector<AccessRule> access) = 0;
 
   [[nodiscard]] virtual GatewaySnapshot snapshot() const = 0;
+  [[nodiscard]] virtual bool anybody_reads() const = 0;   // some session is open; cheap
   [[nodiscard]] virtual std::vector<SessionInfo> sessions() = 0;   // waits for each feed thread once
 };
 

@@ -42,13 +42,12 @@ Result<std::unique_ptr<HostedFeed>> HostedFeed::start(node::Node& node) {
   hooks.ready_checks = [&node] {
     return std::vector<std::pair<std::string, std::string>>{{"serving", node.serving() ? "" : "the node does not serve now"}};
   };
+  // A region with one copy of everything has nobody to wait for.
+  const bool ships_replicated = config.feed.ship == config::FeedShip::replicated && config.replication.factor > 1;
   if (!config.standalone) {
     hooks.confirm = {};
     hooks.authority.serves = [&node](SegmentId segment) { return node.serves(segment); };
-    // A region with one copy of everything has nobody to wait for.
-    if (config.feed.ship == config::FeedShip::replicated && config.replication.factor > 1) {
-      hooks.authority.shippable = [&node](SegmentId segment) { return node.replicated(segment); };
-    }
+    if (ships_replicated) hooks.authority.shippable = [&node](SegmentId segment) { return node.replicated(segment); };
   }
   auto gateway = feed::Gateway::start(std::move(options), node.store(), out->context_, std::move(hooks));
   if (!gateway) return tl::unexpected(gateway.error());
@@ -58,7 +57,11 @@ Result<std::unique_ptr<HostedFeed>> HostedFeed::start(node::Node& node) {
   node.host_feed(fmt::format("{}:{}", at->host, out->gateway_->port()), [raw = out.get()](const std::string& principal, const std::string& link) {
     raw->gateway_->drop(principal, link, feed::EndReason::dropped, "an operator dropped this reader's place in the log");
   });
-  if (!config.standalone) node.on_held([raw = out.get()] { raw->gateway_->authority_changed(); });
+  if (!config.standalone) {
+    std::function<bool()> awaited;
+    if (ships_replicated) awaited = [raw = out.get()] { return raw->gateway_->anybody_reads(); };
+    node.on_held([raw = out.get()] { raw->gateway_->authority_changed(); }, std::move(awaited));
+  }
   if (out->context_) node.watch_certificates("feed", out->context_);
   node.admin().metrics().add([raw = out.get()](admin::MetricSink& sink) { put_feed(sink, raw->gateway_->snapshot()); });
   node.on_reload([raw = out.get()](const config::NodeConfig& next) { return raw->reload(next); });

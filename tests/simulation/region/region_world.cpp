@@ -272,6 +272,9 @@ void World::step() {
     std::vector<SegmentId> dirty;
     node->dirty->drain(dirty);
     node->core->on_dirty(dirty);
+    // Writes of all kinds: now and then nobody waits for the copies, and they may confirm later.
+    node->core->replicator().confirmations_awaited(random() % 4 != 0);
+    node->core->replicator().confirm({now_, wall_start + static_cast<WallMicros>(now_)});
     pump(*node);
     const WallMicros wall = wall_start + static_cast<WallMicros>(now_);
     (void)node->store->trim_log(wall);

@@ -87,6 +87,58 @@ TEST_F(Session, ABlankReplicaIsCopiedWhereTheLogIsGone) {
   EXPECT_FALSE(line->r->state(seg0).reason.empty()) << "why it was copied";
 }
 
+TEST_F(Session, WhatNobodyWaitsForIsConfirmedWithinItsTime) {
+  connect();
+  follow();
+  put(seg0, 1);
+  settle();
+  const auto confirmed = [&] { return *line->o->progress(seg0).received; };
+  line->o->confirmations_awaited(false);
+  put(seg0, 2);
+  put(seg0, 3);
+  for (int i = 0; i < 5; ++i) {
+    line->o->on_dirty(all);
+    line->say();
+    line->deliver(1000, 1000);
+  }
+  EXPECT_EQ(replica->state(seg0).head, owner->state(seg0).head);
+  EXPECT_LT(confirmed(), owner->state(seg0).head) << "a frame for each run is what this saves";
+  ASSERT_TRUE(line->r->confirms_at());
+  now.mono_us = *line->r->confirms_at();
+  line->r->on_tick(now);
+  line->say();
+  line->deliver(1000, 1000);
+  EXPECT_EQ(confirmed(), owner->state(seg0).head);
+  EXPECT_FALSE(line->r->confirms_at());
+  // Somebody waits for a later one: that takes the earlier with it.
+  put(seg0, 4);
+  line->o->on_dirty(all);
+  line->say();
+  line->deliver(1000, 1000);
+  line->o->confirmations_awaited(true);
+  put(seg0, 5);
+  line->o->on_dirty(all);
+  line->say();
+  line->deliver(1000, 1000);
+  line->say();
+  line->deliver(1000, 1000);
+  EXPECT_EQ(confirmed(), owner->state(seg0).head);
+}
+
+TEST_F(Session, MuchThatNobodyWaitsForIsConfirmedAtOnce) {
+  connect();
+  follow();
+  settle();
+  line->o->confirmations_awaited(false);
+  for (int i = 0; i < 100; ++i) put(seg0, i, 2000);
+  for (int i = 0; i < 20; ++i) {
+    line->o->on_dirty(all);
+    line->say();
+    line->deliver(1u << 20, 1u << 20);
+  }
+  EXPECT_LT(owner->log_bytes_after(seg0, line->o->progress(seg0).received->revision), 64u << 10) << "the owner may not think it far behind";
+}
+
 TEST_F(Session, ComesBackAndGoesOnFromWhatItHolds) {
   connect();
   follow();
