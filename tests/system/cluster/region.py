@@ -137,8 +137,8 @@ class Region:
         eventually(self.healthy, f"region {self.name} healthy", seconds)
 
 
-def ledger(*arguments, **options):
-    return subprocess.Popen([str(processes.BIN / "cluster_ledger"), *map(str, arguments)], text=True, **options)
+def ledger(*arguments, run=(), **options):
+    return subprocess.Popen([*run, str(processes.BIN / "cluster_ledger"), *map(str, arguments)], text=True, **options)
 
 
 def verify(url, file):
