@@ -39,6 +39,18 @@ class Etcd:
         except OSError:
             return False
 
+    def compact(self):
+        """Forgets all history up to the newest revision, which it returns, and gives the room back."""
+        revision = self.ask("kv/range", {"key": "AA==", "limit": 1, "keys_only": True})["header"]["revision"]
+        self.ask("kv/compaction", {"revision": revision, "physical": True})
+        self.ask("maintenance/defragment", {})
+        return int(revision)
+
+    def ask(self, what, question):
+        request = urllib.request.Request(f"{self.url}/v3/{what}", data=json.dumps(question).encode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.loads(answer.read())
+
     def signal(self, which):
         self.process.send_signal(which)
 
@@ -51,9 +63,9 @@ class Etcd:
 
 class Region:
     """nodes n1 … ; every node with a certificate of its own name. Use inside a processes.Bench.
-    `net`: a namespaces.Net on which etcd and every node are machines of their own."""
+    `net`: a namespaces.Net on which etcd and every node are machines of their own; `feed`: for gateways."""
 
-    def __init__(self, bench, name, size=3, factor=3, etcd=None, net=None, **overrides):
+    def __init__(self, bench, name, size=3, factor=3, etcd=None, net=None, feed=False, **overrides):
         self.bench, self.name, self.net = bench, name, net
         self.etcd = etcd or Etcd(bench.folder / f"{name}-etcd", net and net.host("etcd"))
         if etcd is None:
@@ -63,8 +75,9 @@ class Region:
         hosts = {one: place.address if place else "127.0.0.1" for one, place in places.items()}
         servers = [word for one in names for word in ("--server", one, "--name", hosts[one])]
         processes.run_zaris("tls", "dev-ca", "--dir", bench.certificates, *servers)
-        ports = {one: {k: processes.free_port() for k in ("client", "cluster", "admin")} for one in names}
-        roster = [{"name": one, "host": hosts[one], "cluster_port": ports[one]["cluster"], "client_port": ports[one]["client"]} for one in names]
+        ports = {one: {k: processes.free_port() for k in ("client", "cluster", "admin", "feed")} for one in names}
+        roster = [{"name": one, "host": hosts[one], "cluster_port": ports[one]["cluster"], "client_port": ports[one]["client"],
+                   **({"feed_port": ports[one]["feed"]} if feed else {})} for one in names]
         self.nodes = []
         for one in names:
             config = {
@@ -78,12 +91,31 @@ class Region:
                               "admin": {"address": f"127.0.0.1:{ports[one]['admin']}"}},
                 "logging": {"level": "info", "format": "json"},
             }
+            if feed:
+                config["listeners"]["feed"] = {"address": f"{hosts[one]}:{ports[one]['feed']}"}
+                config["feed"] = {"access": [{"subject": "gateway", "prefixes": [""]}]}
             processes.merge(config, overrides)
             node = processes.Process(one, "zarisd", bench.folder / one, config, ports[one]["admin"])
             node.client_port, node.cluster_port, node.host, node.place = ports[one]["client"], ports[one]["cluster"], hosts[one], places[one]
             bench.members.append(node)
             self.nodes.append(node)
         self.url = "zaris://" + ",".join(f"{hosts[one]}:{ports[one]['client']}" for one in names) + "/main"
+
+    def gateway(self, name, address="127.0.0.1", port=None, **overrides):
+        """A zaris-gateway of this region, on the test's own machine; `feed_port` is where followers come."""
+        certificates, admin, feed = self.bench.certificates, processes.free_port(), port or processes.free_port()
+        processes.run_zaris("tls", "dev-ca", "--dir", certificates, "--server", "gateway", "--name", "gateways", "--name", address)
+        config = {
+            "upstream": {"seeds": [f"zaris://{node.host}:{node.client_port}" for node in self.nodes]},
+            "tls": {"cert": str(certificates / "gateway.crt"), "key": str(certificates / "gateway.key"), "ca": str(certificates / "ca.crt")},
+            "listeners": {"feed": {"address": f"{address}:{feed}"}, "admin": {"address": f"127.0.0.1:{admin}"}},
+            "logging": {"level": "info", "format": "json"},
+        }
+        processes.merge(config, overrides)
+        gateway = processes.Process(name, "zaris-gateway", self.bench.folder / name, config, admin)
+        gateway.feed_port = feed
+        self.bench.members.append(gateway)
+        return gateway
 
     def start(self):
         if self.etcd.process is None:

@@ -324,6 +324,38 @@ TEST(Client, AsksAnotherNodeForTheMapWhenTheOneThatItKnowsIsGone) {
   EXPECT_EQ(b.content().at("k"), "2");
 }
 
+// A stopped process, a machine without power, a cable that is out: the connection stands, and nobody answers.
+TEST(Client, DoesNotWaitForANodeThatSaysNothingAnyMore) {
+  TestServer a, b;
+  a.set_map(all_at(1, a, b, 0));
+  b.set_map(all_at(2, a, b, 1));
+  auto options = *parse_url(a.url("timeout=10m"));
+  options.silence = std::chrono::milliseconds(400);
+  const auto client = std::move(*Client::connect(options));
+  ASSERT_EQ(client->put("k", "1").get()->status, Status::ok);
+  a.set_hook([](const protocol::Frame&) { return TestServer::Verdict{Kind::ignore, {}}; });
+  const auto put = client->put("k", "2").get();
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, "connection_lost") << "whether it was done is not known, and it is said long before its time is over";
+  const auto read = client->get("k").get();
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->status, Status::not_found) << "the other one was asked";
+}
+
+TEST(Client, WaitsForANodeThatIsSlowWithOneThing) {
+  TestServer server;
+  auto options = *parse_url(server.url("timeout=1s"));
+  options.silence = std::chrono::milliseconds(200);
+  const auto client = std::move(*Client::connect(options));
+  server.set_hook([](const protocol::Frame& frame) {
+    return TestServer::Verdict{static_cast<Opcode>(frame.header.opcode) == Opcode::put ? Kind::ignore : Kind::serve, {}};
+  });
+  const auto put = client->put("k", "1").get();
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, "timed_out") << "it answers other things, so it lives";
+  EXPECT_EQ(server.accepted(), 1);
+}
+
 TEST(Client, WalksAreAskedForAgainWhileAnOwnerChanges) {
   TestServer server;
   const auto client = connected(server);
