@@ -298,6 +298,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
       writing_ = true;
       unsent_without_queue_ = leaving_.size();
     }
+    ++writes_;
     buffers_.clear();
     std::size_t at = 0;
     for (const OutQueue::View& view : leaving_.views) {
@@ -439,7 +440,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     for (AnswerHandler& handler : late)
       handler(tl::unexpected(Error{"timed_out", "no answer from " + address() + " in time; whether it was done is not known", {}}));
     if (state_ == State::down) return;
-    switch (silence_.tick(waited_for, waited_for ? on_the_way() : 0)) {
+    switch (silence_.tick(waited_for, waited_for && taken())) {
       case Silence::Step::nothing: break;
       case Silence::Step::ask: ask_for_life(); break;
       case Silence::Step::gone:
@@ -448,10 +449,14 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     arm_tick();
   }
 
-  // Bytes that the peer's machine has not confirmed.
-  [[nodiscard]] std::size_t on_the_way() {
-    int bytes = 0;
-    return ::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+  // Whether the peer's machine has taken something since the last call, although nothing was begun to be sent since then.
+  [[nodiscard]] bool taken() {
+    int left = 0;
+    if (::ioctl(socket_.native_handle(), SIOCOUTQ, &left) != 0) return false;
+    const bool moves = left != left_, same = writes_ == writes_seen_;
+    left_ = left;
+    writes_seen_ = writes_;
+    return moves && same;
   }
 
   // The table of owners: every node answers it at once, and if it is another one by now, that is the news we wait for.
@@ -528,6 +533,8 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
   std::optional<ssl::stream<tcp::socket&>> tls_;
   asio::steady_timer timer_;
   Silence silence_;
+  int left_ = 0;                                 // bytes that the peer's machine had not confirmed at the last tick
+  std::uint64_t writes_ = 0, writes_seen_ = 0;   // begun in all, and at the last tick
   protocol::FrameParser parser_;
   std::string hello_bytes_, last_words_;
   std::vector<char> in_;

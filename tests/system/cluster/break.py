@@ -6,7 +6,7 @@
 owner, leader     kill -9 of a node that is not the leader, or that is; started again.
 freeze            SIGSTOP of a node for longer than anybody waits; then it wakes.
 drain             SIGTERM: it hands over and leaves; no write fails.
-etcd              SIGSTOP of etcd for a minute: nothing moves.
+etcd, etcd-kill   SIGSTOP of etcd for a minute, or kill -9 and a start after that time: nothing moves.
 cut-owner, cut-leader   the cable of that machine is out: packets vanish, nobody is told.
 cut-mute          a node's packets vanish, and it hears everybody.
 cut-from-etcd     a node and etcd do not hear each other: nothing moves.
@@ -39,15 +39,15 @@ from witness import Witness  # noqa: E402
 import region as region_of_several  # noqa: E402
 
 CUTS = ["cut-owner", "cut-leader", "cut-mute", "cut-from-etcd", "cut-from-peers", "cut-etcd"]
-KINDS = ["owner", "leader", "freeze", "drain", "etcd"]
+KINDS = ["owner", "leader", "freeze", "drain", "etcd", "etcd-kill"]
 MOVING = ["freeze", "cut-owner", "cut-leader", "cut-mute"]  # others become owners of what the victim owned
 
 
 class Breaker:
     """Hurts one region in one way at a time; each method returns the longest time that a key was not written."""
 
-    def __init__(self, region, load, rng, etcd_seconds):
-        self.region, self.load, self.rng, self.etcd_seconds = region, load, rng, etcd_seconds
+    def __init__(self, region, load, rng, etcd_seconds, hold_seconds):
+        self.region, self.load, self.rng, self.etcd_seconds, self.hold_seconds = region, load, rng, etcd_seconds, hold_seconds
         self.net = region.net
         self.outside = self.net and self.net.host("load")
         self.seen = {}  # by the witnesses
@@ -64,7 +64,7 @@ class Breaker:
             gap = self.kill(victim)
         elif what == "drain":
             gap = self.drain(victim)
-        elif what in ("etcd", "cut-etcd"):
+        elif what in ("etcd", "etcd-kill", "cut-etcd"):
             gap = self.without_etcd(what)
         else:
             gap = self.watched(what, victim)
@@ -90,12 +90,16 @@ class Breaker:
         before, generations = self.load.line()["acknowledged"], self.generations()
         if what == "etcd":
             self.region.etcd.signal(signal.SIGSTOP)
+        elif what == "etcd-kill":
+            self.region.etcd.kill()
         else:
             self.net.cut(self.region.etcd.place)
         random_moment(self.rng, self.etcd_seconds, self.etcd_seconds)
         assert self.generations() == generations, "ownership moved without etcd"
         if what == "etcd":
             self.region.etcd.signal(signal.SIGCONT)
+        elif what == "etcd-kill":
+            self.region.etcd.start()
         else:
             self.net.heal()
         gap = self.load.worst_until_all_flow(int(self.etcd_seconds) + 60)
@@ -126,7 +130,7 @@ class Breaker:
             if what in MOVING:
                 gap = self.load.worst_until_all_flow(60)
                 eventually(witness.acknowledged_elsewhere, f"others own what {victim.name} owned", 60)
-            random_moment(self.rng, 2, 6)
+            random_moment(self.rng, self.hold_seconds / 3, self.hold_seconds)
         finally:
             if what == "freeze":
                 region_of_several.cont(victim)
@@ -154,6 +158,7 @@ def main():
     parser.add_argument("--pause-ms", type=int, default=0, help="of a key between its writes; 0: as fast as it goes")
     parser.add_argument("--cooldown", default="10s", help="failover.cooldown; a shorter one makes rounds shorter, and changes nothing before service is back")
     parser.add_argument("--etcd-seconds", type=float, default=60)
+    parser.add_argument("--hold-seconds", type=float, default=6, help="how long a freeze or a cut lasts at most once others serve")
     arguments = parser.parse_args()
     cuts = arguments.what.startswith("cut-")
     if cuts:
@@ -166,7 +171,7 @@ def main():
         region = region_of_several.Region(bench, "a", net=net, failover__cooldown=arguments.cooldown).start()
         load = Load(region.url, bench.folder / "ledger", arguments.keys, arguments.durability, arguments.pause_ms, run=net.host("load").run if net else ())
         load.line()
-        breaker = Breaker(region, load, rng, arguments.etcd_seconds)
+        breaker = Breaker(region, load, rng, arguments.etcd_seconds, arguments.hold_seconds)
         for number in range(arguments.rounds):
             what = rng.choice(["owner", "leader", "freeze", "drain", "owner"]) if arguments.what == "mix" else rng.choice(CUTS) if arguments.what == "cut-mix" else arguments.what
             victim, gap = breaker.round(what)

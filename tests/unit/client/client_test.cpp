@@ -342,6 +342,20 @@ TEST(Client, DoesNotWaitForANodeThatSaysNothingAnyMore) {
   EXPECT_EQ(read->status, Status::not_found) << "the other one was asked";
 }
 
+TEST(Client, DoesNotTakeItsOwnRequestsForAnAnswer) {
+  TestServer server;
+  auto options = *parse_url(server.url("timeout=10m"));
+  options.silence = std::chrono::milliseconds(400);
+  const auto client = std::move(*Client::connect(options));
+  server.set_hook([](const protocol::Frame&) { return TestServer::Verdict{Kind::ignore, {}}; });
+  auto first = client->put("k", "1");
+  int more = 0;
+  // A request in every tick, all of which arrive: the kernel takes them for a process that is stopped.
+  while (first.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready && ++more < 3000) client->put("k", "2", {}, [](const Result<Written>&) {});
+  ASSERT_LT(more, 3000) << "it was waited for although nothing came";
+  EXPECT_EQ(first.get().error().code, "connection_lost");
+}
+
 TEST(Client, WaitsForANodeThatIsSlowWithOneThing) {
   TestServer server;
   auto options = *parse_url(server.url("timeout=1s"));
