@@ -440,10 +440,13 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     for (AnswerHandler& handler : late)
       handler(tl::unexpected(Error{"timed_out", "no answer from " + address() + " in time; whether it was done is not known", {}}));
     if (state_ == State::down) return;
+    error_code ignored;
     switch (silence_.tick(waited_for, waited_for && taken())) {
       case Silence::Step::nothing: break;
       case Silence::Step::ask: ask_for_life(); break;
       case Silence::Step::gone:
+        // What the kernel still has for it must not arrive later: by then a newer write of the same key may have been acknowledged elsewhere.
+        socket_.set_option(asio::socket_base::linger(true, 0), ignored);
         return go_down(Error{"connection_lost", address() + " says nothing any more", "is that machine reachable, and is the process stopped?"});
     }
     arm_tick();
@@ -504,7 +507,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     error_code ignored;
     resolver_.cancel();
     timer_.cancel();
-    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    if (asio::socket_base::linger how; socket_.get_option(how, ignored), !how.enabled()) socket_.shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
     for (auto& [handler, sent] : orphans) {
       Error error = why;

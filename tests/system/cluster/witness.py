@@ -100,7 +100,7 @@ class Partition:
                     at += 1
                 except OSError:
                     if node.name in clients:
-                        clients.pop(node.name).close()
+                        clients.pop(node.name).give_up()  # or a write that nobody waits for any more would come after newer ones
                     at += 1
         for client in clients.values():
             client.close()

@@ -356,6 +356,20 @@ TEST(Client, DoesNotTakeItsOwnRequestsForAnAnswer) {
   EXPECT_EQ(first.get().error().code, "connection_lost");
 }
 
+// A put that was given up must not arrive once the cable is back: a newer one may stand elsewhere by then, and what was acknowledged would
+// be gone. (What had arrived is read by a node that wakes, and refused by an owner of old.)
+TEST(Client, TakesBackWhatHasNotReachedASilentNode) {
+  TestServer server;
+  auto options = *parse_url(server.url("timeout=10m"));
+  options.silence = std::chrono::milliseconds(400);
+  const auto client = std::move(*Client::connect(options));
+  server.set_hook([](const protocol::Frame&) { return TestServer::Verdict{Kind::ignore, {}}; });
+  EXPECT_EQ(client->put("k", "1").get().error().code, "connection_lost");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (server.resets() + server.ends() == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(server.resets(), 1) << "an orderly end would bring everything that the kernel still has";
+}
+
 TEST(Client, WaitsForANodeThatIsSlowWithOneThing) {
   TestServer server;
   auto options = *parse_url(server.url("timeout=1s"));
