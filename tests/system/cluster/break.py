@@ -9,8 +9,8 @@ drain             SIGTERM: it hands over and leaves; no write fails.
 etcd, etcd-kill   SIGSTOP of etcd for a minute, or kill -9 and a start after that time: nothing moves.
 cut-owner, cut-leader   the cable of that machine is out: packets vanish, nobody is told.
 cut-mute          a node's packets vanish, and it hears everybody.
-cut-from-etcd     a node and etcd do not hear each other: nothing moves.
-cut-from-peers    a node does not hear the other nodes, but etcd and clients.
+cut-from-etcd     any node and etcd do not hear each other: nothing moves.
+cut-from-peers    any node does not hear the other nodes, but etcd and clients: it keeps what it owns, and `replica` cannot be had there.
 cut-etcd          etcd's cable is out for a minute: nothing moves.
 mix, cut-mix      the kinds without and with a cable, in random order.
 
@@ -54,6 +54,8 @@ class Breaker:
 
     def victim(self, what):
         leader = self.region.leader()
+        if "from" in what:
+            return self.rng.choice(self.region.nodes)
         return leader if what.endswith("leader") else self.rng.choice([node for node in self.region.nodes if node is not leader])
 
     def round(self, what):
