@@ -91,6 +91,7 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
     one.program = options.program;
     one.role = options.role;
     one.connect_timeout = options.connect_timeout;
+    one.silence = options.silence;
     return one;
   }
 
@@ -135,6 +136,14 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
     for (auto& gone : connections)
       if (gone) gone->close();
     connections = std::move(kept);
+    // Whoever is still being dialled and owns nothing now: what waits for it goes to the new owners at once.
+    for (std::uint32_t now = 0; now < connections.size(); ++now) {
+      auto& one = connections[now];
+      const auto owns = [now](const protocol::MapRun& run) { return run.node == now; };
+      if (!one || one->up() || one->down() || std::any_of(map.runs.begin(), map.runs.end(), owns)) continue;
+      one->close();
+      one.reset();
+    }
     dialled.assign(connections.size(), {});
     routing = Routing(map);
   }

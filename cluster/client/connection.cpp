@@ -8,11 +8,15 @@
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <cstring>
 #include <mutex>
 
 #include "cluster/base/assert.hpp"
 #include "cluster/client/loop_context.hpp"
+#include "cluster/client/silence.hpp"
 
 namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
@@ -64,7 +68,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
  public:
   ConnectionImpl(std::shared_ptr<Loop> loop, ConnectionOptions options, Events events)
       : context_(loop->context()), options_(std::move(options)), events_(std::move(events)), resolver_(context_->io()),
-        socket_(context_->io()), timer_(context_->io()), parser_(first_frame_max) {}
+        socket_(context_->io()), timer_(context_->io()), silence_(static_cast<unsigned>(options_.silence / tick)), parser_(first_frame_max) {}
 
   void start() {
     asio::post(context_->io(), [self = shared_from_this()] {
@@ -294,6 +298,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
       writing_ = true;
       unsent_without_queue_ = leaving_.size();
     }
+    ++writes_;
     buffers_.clear();
     std::size_t at = 0;
     for (const OutQueue::View& view : leaving_.views) {
@@ -330,6 +335,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     if (state_ == State::down) return;
     if (error) return lost("closed by the peer", error);
     in_end_ += bytes;
+    silence_.heard();
     std::size_t wanted = 0;
     if (!take_frames(wanted)) return;
     // What is left is the beginning of one frame; it moves to the front, and there is room for its end.
@@ -422,16 +428,48 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
       return fail_connect(what + address() + " within " + std::to_string(options_.connect_timeout.count()) + " ms");
     }
     std::vector<AnswerHandler> late;
+    bool waited_for = false;
     {
       const std::lock_guard lock(mutex_);
-      if (in_use_ > 0 && state_ == State::up) {
+      waited_for = in_use_ > 0 && state_ == State::up;
+      if (waited_for) {
         for (std::uint32_t place = 1; place < waiting_.size(); ++place)
           if (waiting_[place].used && waiting_[place].deadline_tick < now) late.push_back(release(place));
       }
     }
     for (AnswerHandler& handler : late)
       handler(tl::unexpected(Error{"timed_out", "no answer from " + address() + " in time; whether it was done is not known", {}}));
-    if (state_ != State::down) arm_tick();
+    if (state_ == State::down) return;
+    error_code ignored;
+    switch (silence_.tick(waited_for, waited_for && taken())) {
+      case Silence::Step::nothing: break;
+      case Silence::Step::ask: ask_for_life(); break;
+      case Silence::Step::gone:
+        // What the kernel still has for it must not arrive later: by then a newer write of the same key may have been acknowledged elsewhere.
+        socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+        return go_down(Error{"connection_lost", address() + " says nothing any more", "is that machine reachable, and is the process stopped?"});
+    }
+    arm_tick();
+  }
+
+  // Whether the peer's machine has taken something since the last call, although nothing was begun to be sent since then.
+  [[nodiscard]] bool taken() {
+    int left = 0;
+    if (::ioctl(socket_.native_handle(), SIOCOUTQ, &left) != 0) return false;
+    const bool moves = left != left_, same = writes_ == writes_seen_;
+    left_ = left;
+    writes_seen_ = writes_;
+    return moves && same;
+  }
+
+  // The table of owners: every node answers it at once, and if it is another one by now, that is the news we wait for.
+  void ask_for_life() {
+    send([](std::string& out, std::uint32_t correlation) { protocol::encode_map_request(out, correlation); }, 2 * options_.silence,
+         [self = shared_from_this()](Result<Answer> answer) {
+           protocol::MapAnswer map;
+           if (answer && answer->status == Status::ok && self->events_.on_map && protocol::decode(answer->body, map)) self->events_.on_map(map);
+         },
+         {});
   }
 
   // ---- going down
@@ -469,7 +507,7 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
     error_code ignored;
     resolver_.cancel();
     timer_.cancel();
-    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    if (asio::socket_base::linger how; socket_.get_option(how, ignored), !how.enabled()) socket_.shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
     for (auto& [handler, sent] : orphans) {
       Error error = why;
@@ -497,6 +535,9 @@ class ConnectionImpl final : public Connection, public EndsWithLoop, public std:
   std::optional<ssl::context> tls_context_;
   std::optional<ssl::stream<tcp::socket&>> tls_;
   asio::steady_timer timer_;
+  Silence silence_;
+  int left_ = 0;                                 // bytes that the peer's machine had not confirmed at the last tick
+  std::uint64_t writes_ = 0, writes_seen_ = 0;   // begun in all, and at the last tick
   protocol::FrameParser parser_;
   std::string hello_bytes_, last_words_;
   std::vector<char> in_;

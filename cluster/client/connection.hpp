@@ -40,6 +40,7 @@ struct ConnectionOptions {
   Generation generation_seen;
   // ---- time
   std::chrono::milliseconds connect_timeout{5000};   // resolve, connect, TLS and Hello together
+  std::chrono::milliseconds silence{4000};           // asked and not a byte for so long: it is gone (silence.hpp); 0: never
 };
 
 // Views into the read buffer: valid only during the call.
@@ -50,7 +51,7 @@ struct Answer {
 
 // Error codes that a Connection gives:
 //   unreachable        no connection came about, or it went before this request was handed to the kernel: not executed
-//   connection_lost    it went after that: the outcome is unknown
+//   connection_lost    it went after that, or says nothing any more: the outcome is unknown
 //   timed_out          no answer in time: the outcome is unknown (the connection stays up)
 //   tls_failed         handshake or certificate
 //   target_changed, unauthorized, version_unsupported     the peer's answer to Hello

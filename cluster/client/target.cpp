@@ -58,6 +58,7 @@ std::shared_ptr<TargetConnection> TargetConnection::open(std::shared_ptr<Loop> l
   one.role = protocol::PeerRole::follower;
   one.generation_seen = generation_seen;
   one.connect_timeout = options.connect_timeout;
+  one.silence = options.silence;
   auto connection = Connection::open(std::move(loop), std::move(one),
                                      {std::move(events.on_up), std::move(events.on_down), std::move(events.on_map)});
   return std::shared_ptr<TargetConnection>(new TargetConnection(std::move(connection), options.timeout));

@@ -32,6 +32,7 @@ struct ClientOptions {
   std::optional<ClusterId> cluster_expected;
   std::chrono::milliseconds timeout{10'000};
   std::chrono::milliseconds connect_timeout{5'000};
+  std::chrono::milliseconds silence{4'000};          // a node that is asked and says nothing for so long is gone; 0: never
   bool retry_unknown = false;
   std::string program = "zaris-client";
   protocol::PeerRole role = protocol::PeerRole::client;

@@ -1,7 +1,7 @@
 // Writes growing numbers under keys of its own through the client library, remembers what was acknowledged, and later says what of it
 // is missing. For tests that break a region meanwhile.
 //
-//   cluster_ledger write  --url URL --file LEDGER --keys N --durability replica     until SIGTERM or end of input; a line of JSON a second
+//   cluster_ledger write  --url URL --file LEDGER --keys N --durability replica [--pause-ms N]     until SIGTERM; a line of JSON a second
 //   cluster_ledger verify --url URL --file LEDGER                                   {"keys":…,"missing":…,"lost":[…]}; exit 1 if any is
 #include <signal.h>
 #include <unistd.h>
@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <fstream>
 #include <iostream>
 #include <mutex>
@@ -37,11 +38,13 @@ struct Writing {
   client::Client& to;
   client::WriteOptions options;
   std::vector<Key> keys;
+  std::chrono::milliseconds pause;     // of a key between an outcome and its next write
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t open = 0;
   std::uint64_t acknowledged = 0, not_met = 0, failed = 0;
   std::map<std::string, std::uint64_t> errors;
+  std::deque<std::pair<Clock::time_point, std::size_t>> resting;   // keys by when they go on
 
   // One write of a key at a time; the next begins when this one has an outcome.
   void go_on(std::size_t i) {
@@ -71,9 +74,23 @@ struct Writing {
           ++failed;
           ++errors[written.error().code];
         }
+        if (pause.count() > 0) {
+          resting.emplace_back(Clock::now() + pause, i);
+          return;
+        }
       }
       go_on(i);
     });
+  }
+
+  // Lets those go on whose pause is over, all of them at the end.
+  void wake(bool all) {
+    std::vector<std::size_t> due;
+    {
+      const std::lock_guard lock(mutex);
+      for (const auto now = Clock::now(); !resting.empty() && (all || resting.front().first <= now); resting.pop_front()) due.push_back(resting.front().second);
+    }
+    for (const std::size_t i : due) go_on(i);
   }
 };
 
@@ -99,7 +116,7 @@ int main(int argc, char** argv) {
   CLI::App app{"cluster_ledger: what was acknowledged, and whether it is still there"};
   app.require_subcommand(1);
   std::string url, file, durability = "replica", prefix = "ledger";
-  std::size_t keys = 200;
+  std::size_t keys = 200, pause_ms = 0;
   auto* write = app.add_subcommand("write");
   auto* verify = app.add_subcommand("verify");
   for (auto* sub : {write, verify}) {
@@ -108,6 +125,7 @@ int main(int argc, char** argv) {
   }
   write->add_option("--keys", keys);
   write->add_option("--prefix", prefix);
+  write->add_option("--pause-ms", pause_ms);
   write->add_option("--durability", durability)->check(CLI::IsMember({"owner", "replica", "majority", "all"}));
   CLI11_PARSE(app, argc, argv);
 
@@ -144,22 +162,25 @@ int main(int argc, char** argv) {
   }
 
   ::signal(SIGTERM, [](int) { over = true; });
-  Writing writing{region, {}, std::vector<Key>(keys), {}, {}, keys};
+  Writing writing{region, {}, std::vector<Key>(keys), std::chrono::milliseconds(pause_ms), {}, {}, keys};
   writing.options.durability = durability == "owner" ? Durability::owner : durability == "replica" ? Durability::replica : durability == "majority" ? Durability::majority : Durability::all;
   for (std::size_t i = 0; i < keys; ++i) writing.keys[i].name = prefix + "-" + std::to_string(i);
   for (std::size_t i = 0; i < keys; ++i) writing.go_on(i);
   auto next = Clock::now();
   while (!over) {
     std::unique_lock lock(writing.mutex);
-    writing.changed.wait_for(lock, std::chrono::milliseconds(50));
+    writing.changed.wait_for(lock, std::chrono::milliseconds(pause_ms > 0 ? 5 : 50));
     lock.unlock();
+    writing.wake(false);
     if (Clock::now() < next) continue;
     next = Clock::now() + std::chrono::seconds(1);
     std::cout << figures(writing, false).dump() << std::endl;
   }
-  std::unique_lock lock(writing.mutex);
-  writing.changed.wait_for(lock, std::chrono::seconds(40), [&] { return writing.open == 0; });
-  lock.unlock();
+  for (const auto until = Clock::now() + std::chrono::seconds(40); Clock::now() < until;) {
+    writing.wake(true);
+    std::unique_lock lock(writing.mutex);
+    if (writing.changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return writing.open == 0; })) break;
+  }
   const json all = figures(writing, true);
   std::ofstream(file) << all.dump();
   json shown = all;

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A follower reads a region of three nodes through one address, and does not notice when nodes die: the regions are equal afterwards, and
+"""A follower reads a region of three nodes through one address, and does not notice when nodes die or leave: the regions are equal afterwards, and
 nothing was bootstrapped twice.
 
     failover.py [--kills N] [--keys N]
@@ -89,7 +89,7 @@ class Writer:
     """Writes through the command line, which follows the owners; what it says is written is."""
 
     def __init__(self, cluster, keys):
-        self.cluster, self.keys, self.rounds, self.over = cluster, keys, 0, False
+        self.cluster, self.keys, self.rounds, self.over, self.failed = cluster, keys, 0, False, []
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
 
@@ -97,7 +97,9 @@ class Writer:
         for _ in paced(0, 300):
             if self.over:
                 return
-            load(self.cluster, range(self.keys), f"round {self.rounds}", check=False)
+            run = load(self.cluster, range(self.keys), f"round {self.rounds}", check=False)
+            if run.returncode != 0:
+                self.failed.append(run.stderr)
             self.rounds += 1
 
     def end(self):
@@ -181,6 +183,23 @@ def run(bench, a, arguments):
     assert bootstraps(follower) == first
     assert sessions(gateway) == begun, "the follower had to connect again"
     print(f"equal after {victim.name} was stopped and went on")
+
+    # One that leaves in order, under load: it hands over.
+    writer = Writer(a, arguments.keys)
+    eventually(lambda: writer.rounds >= 1, "writes go in", 60)
+    victim = a.nodes[a.owner_of_most(gateway)]
+    assert victim.stop(60) == 0, f"{victim.name} did not hand over"
+    rounds = writer.rounds
+    eventually(lambda: writer.rounds >= rounds + 2, f"writes go in without {victim.name}", 60)
+    writer.end()
+    load(a, range(arguments.keys), "after the drain")
+    processes.caught_up(follower, "l", 60)
+    processes.assert_equal(a, b, bench.folder)
+    assert bootstraps(follower) == first, f"{bootstraps(follower)} bootstraps, {first} before {victim.name} left"
+    assert sessions(gateway) == begun, "the follower had to connect again"
+    assert not writer.failed, f"an import failed during a drain: {writer.failed[:1]}"
+    print(f"equal after {victim.name} left in order under load, still {first:g} bootstraps, no write failed")
+    victim.start("ready")
     page = json.loads(processes.run_zaris("segments", "--feed", f"zariss://127.0.0.1:{gateway.feed_port}", "--ca", a.certificates / "ca.crt", "--cert", a.certificates / "follower.crt",
                                           "--key", a.certificates / "follower.key", "-o", "json", program="zaris-feed").stdout)
     print(f"segments listed: {len(page.get('segments', []))}")

@@ -31,9 +31,18 @@ class Client:
 
     def close(self):
         try:
+            self.stream.close()
             self.socket.close()
         except OSError:
             pass
+
+    def give_up(self):
+        """Closes it so that what the kernel still has for the node never arrives."""
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except OSError:
+            pass
+        self.close()
 
     def frame(self, opcode, places, tail=b""):
         self.correlation += 1

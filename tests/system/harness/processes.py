@@ -47,6 +47,7 @@ class Process:
         self.arguments = list(arguments)
         self.process = None
         self.starts = 0
+        self.place = None  # namespaces.Host that it is on; None: this machine
 
     def write_config(self):
         self.config_path.write_text(yaml.safe_dump(self.config, sort_keys=False))
@@ -55,7 +56,7 @@ class Process:
         assert self.process is None, f"{self.name} runs already"
         self.write_config()
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([*prefix, str(BIN / self.program), "--config", str(self.config_path), *self.arguments],
+            self.process = subprocess.Popen([*(self.place.run if self.place else ()), *prefix, str(BIN / self.program), "--config", str(self.config_path), *self.arguments],
                                             stdout=log, stderr=log, env={**os.environ, **(environment or {})})
         self.starts += 1
         if wait:
@@ -72,6 +73,10 @@ class Process:
         return data[-size:].decode(errors="replace")
 
     def http(self, path, method="GET", timeout=5.0):
+        """Of the admin port, asked from its own machine."""
+        return self.place.call(self.asked, path, method, timeout) if self.place else self.asked(path, method, timeout)
+
+    def asked(self, path, method, timeout):
         request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}{path}", method=method, data=b"" if method == "POST" else None,
                                          headers={"Content-Type": "application/json"} if method == "POST" else {})
         try:

@@ -1,73 +1,62 @@
 #!/usr/bin/python3
-"""A target of three nodes whose owners are killed while a follower applies: nothing that was acknowledged is lost or applied twice, nothing
-is copied anew, and no cursor is ever above what the target holds durably.
+"""A target of three nodes whose owners are killed, stopped or cut off while a follower applies: nothing that was acknowledged is lost or applied
+twice, nothing is copied anew, and no cursor is ever above what the target holds durably.
 
-    target_failover.py [--rounds N] [--seed N] [--keys N]   kills, one node each; what they and the writes are drawn from; keys written to
+    target_failover.py [--fault kill|freeze|cut|mix] [--rounds N] [--seed N] [--keys N]
+
+A round is one node hurt; faults and writes are drawn from the seed; keys: how many are written to. `cut` and `mix` pull the cable of a machine: they need
+network namespaces, and where those are not permitted the test is skipped.
 """
 import argparse
 import base64
 import json
 import pathlib
 import random
-import shutil
-import subprocess
+import signal
 import sys
 import threading
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import native, processes  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+from harness import namespaces, native, processes  # noqa: E402
 from harness.waiting import eventually, paced, random_moment  # noqa: E402
+from region import Etcd  # noqa: E402
 
 SEGMENTS = 64
 NODES = ("n1", "n2", "n3")
 
 
-class Etcd:
-    def __init__(self, folder):
-        self.port = processes.free_port()
-        peer = processes.free_port()
-        url = f"http://127.0.0.1:{self.port}"
-        self.log = open(folder / "etcd.log", "wb")
-        self.process = subprocess.Popen(
-            [shutil.which("etcd"), "--data-dir", str(folder / "etcd"), "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls",
-             f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}", "--initial-cluster", f"default=http://127.0.0.1:{peer}"],
-            stdout=self.log, stderr=self.log)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.log.close()
-
-
 class Cluster:
-    """One region of three nodes on one etcd; what it owns is the bench's to end."""
+    """One region of three nodes on one etcd, on machines of their own if there is a net; what it owns is the bench's to end."""
 
-    def __init__(self, bench, name):
-        self.name = name
+    def __init__(self, bench, name, net):
+        self.name, self.away = name, None  # who is stopped or cut off: it is not asked
         folder = bench.folder / name
         folder.mkdir()
-        processes.run_zaris("tls", "dev-ca", "--dir", folder / "ca", *sum((["--server", n] for n in NODES), []))
-        self.etcd = Etcd(folder)
+        places = {n: net.host(n) if net else None for n in NODES}
+        hosts = {n: place.address if place else "127.0.0.1" for n, place in places.items()}
+        processes.run_zaris("tls", "dev-ca", "--dir", folder / "ca", *sum((["--server", n, "--name", hosts[n]] for n in NODES), []))
+        self.etcd = Etcd(folder / "etcd", net and net.host("etcd"))
         bench.members.append(self.etcd)
+        self.etcd.start()
         ports = {n: {k: processes.free_port() for k in ("cluster", "client", "admin")} for n in NODES}
-        roster = [{"name": n, "host": "127.0.0.1", "cluster_port": p["cluster"], "client_port": p["client"]} for n, p in ports.items()]
+        roster = [{"name": n, "host": hosts[n], "cluster_port": p["cluster"], "client_port": p["client"]} for n, p in ports.items()]
         self.nodes = {}
         for n, p in ports.items():
             config = {
                 "standalone": False, "region": name, "store": "main", "segments": SEGMENTS, "roster": roster,
-                "etcd": {"endpoints": [f"http://127.0.0.1:{self.etcd.port}"], "prefix": f"/zaris/{name}"},
+                "etcd": {"endpoints": [self.etcd.url], "prefix": f"/zaris/{name}"},
                 "replication": {"factor": 3, "ack": "replica"}, "memory": {"max_bytes": "128MiB"}, "log": {"budget_bytes": "16MiB", "pin_bytes": "64MiB"},
                 "node": {"name": n, "data_dir": str(folder / n / "data")},
                 "tls": {"ca": str(folder / "ca" / "ca.crt"), "cert": str(folder / "ca" / f"{n}.crt"), "key": str(folder / "ca" / f"{n}.key")},
-                "listeners": {k: {"address": f"127.0.0.1:{p[k]}"} for k in p},
+                "listeners": {k: {"address": f"{hosts[n] if k != 'admin' else '127.0.0.1'}:{p[k]}", **({"insecure": True} if net and k == "client" else {})} for k in p},
                 "logging": {"level": "info", "format": "json"},
             }
             node = processes.Process(f"{name}-{n}", "zarisd", folder / n, config, p["admin"])
-            node.client_port = p["client"]
+            node.client_port, node.host, node.place = p["client"], hosts[n], places[n]
             bench.members.append(node)
             self.nodes[n] = node
-        self.url = "zaris://" + ",".join(f"127.0.0.1:{p['client']}" for p in ports.values()) + "/main"
+        self.url = "zaris://" + ",".join(f"{hosts[n]}:{p['client']}" for n, p in ports.items()) + "/main"
 
     def start(self):
         for node in self.nodes.values():
@@ -85,18 +74,17 @@ class Cluster:
         """The synchronised replicas of each partition, as etcd has them."""
         prefix = f"/zaris/{self.name}/main/synchronised/".encode()
         ask = {"key": base64.b64encode(prefix).decode(), "range_end": base64.b64encode(prefix[:-1] + b"0").decode()}
-        request = urllib.request.Request(f"http://127.0.0.1:{self.etcd.port}/v3/kv/range", data=json.dumps(ask).encode())
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return [json.loads(base64.b64decode(row["value"]))["members"] for row in json.loads(answer.read()).get("kvs", [])]
+        return [json.loads(base64.b64decode(row["value"]))["members"] for row in self.etcd.ask("kv/range", ask).get("kvs", [])]
+
+    def reachable(self):
+        return [node for node in self.nodes.values() if node.running() and node is not self.away]
 
     def owners(self):
         """{segment: name of its owner}, by the newest map that a node gives."""
         newest, found = 0, {}
-        for node in self.nodes.values():
-            if not node.running():
-                continue
+        for node in self.reachable():
             try:
-                client = native.Client(node.client_port, timeout=5.0)
+                client = native.Client(node.client_port, node.host, timeout=5.0)
                 version, _, _, nodes, runs, *_ = client.call("map", [])
                 client.close()
             except (OSError, native.Refused):
@@ -108,11 +96,9 @@ class Cluster:
     def marks(self, link):
         """{source segment: low}, of the segments that somebody serves now."""
         found = {}
-        for node in self.nodes.values():
-            if not node.running():
-                continue
+        for node in self.reachable():
             try:
-                client = native.Client(node.client_port, timeout=5.0)
+                client = native.Client(node.client_port, node.host, timeout=5.0)
                 found.update({s: low for s, (_, low) in client.marks(link).items()})
                 client.close()
             except (OSError, native.Refused):
@@ -166,17 +152,40 @@ class Watch:
         self.thread.join()
 
 
+def hurt(fault, victim, net):
+    if fault == "kill":
+        victim.kill()
+    elif fault == "freeze":
+        victim.signal(signal.SIGSTOP)
+    else:
+        net.cut(victim.place)
+
+
+def heal(fault, victim, net):
+    if fault == "kill":
+        victim.start("live")
+    elif fault == "freeze":
+        victim.signal(signal.SIGCONT)
+    else:
+        net.heal()
+
+
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--fault", default="kill", choices=["kill", "freeze", "cut", "mix"])
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keys", type=int, default=5000)
     arguments = parser.parse_args()
+    net = None
+    if arguments.fault in ("cut", "mix"):
+        namespaces.enter_own()
+        net = namespaces.Net()
     rng = random.Random(arguments.seed)
     with processes.Bench("target-failover") as bench:
         a = bench.region("a", segments=SEGMENTS)
         a.start("ready")
-        b = Cluster(bench, "b").start()
+        b = Cluster(bench, "b", net).start()
         eventually(b.healed, "the region is whole", 60)
         source = native.Client(a.client_port)
         for start in range(0, arguments.keys, 1000):
@@ -190,11 +199,14 @@ def main():
                 name = rng.choice(sorted(set(b.owners().values())))
                 victim = b.nodes[name]
                 random_moment(rng, 0, 1)
-                victim.kill()
+                fault = arguments.fault if arguments.fault != "mix" else rng.choice(["kill", "freeze", "cut"])
+                b.away = victim
+                hurt(fault, victim, net)
                 eventually(lambda: len(b.owners()) == SEGMENTS and name not in b.owners().values(), "others own everything", 60)
                 applied = processes.link_status(follower, "l")["applied_total"]
                 eventually(lambda: processes.link_status(follower, "l")["applied_total"] > applied, "changes flow again", 60)
-                victim.start("live")
+                heal(fault, victim, net)
+                b.away = None
                 eventually(b.healed, f"{victim.name} is back and synchronised", 120)
         finally:
             writer.end()
@@ -205,7 +217,7 @@ def main():
         assert watch.looks > 0 and not watch.wrong, f"cursors above marks: {watch.wrong[:5]}"
         assert sum(status["bootstraps_total"].values()) == bootstraps, f"copied anew: {status['bootstraps_total']}"
         assert status["target_rollbacks_total"] == 0, "what had been acknowledged at the link's durability was lost"
-        print(f"{arguments.rounds} kills, {writer.written} writes, {watch.looks} looks at cursors and marks, {status['reconnects_total']} sessions of the link")
+        print(f"{arguments.rounds} times {arguments.fault}, {writer.written} writes, {watch.looks} looks at cursors and marks, {status['reconnects_total']} sessions of the link")
     print("1 passed, 0 failed")
 
 

@@ -324,6 +324,66 @@ TEST(Client, AsksAnotherNodeForTheMapWhenTheOneThatItKnowsIsGone) {
   EXPECT_EQ(b.content().at("k"), "2");
 }
 
+// A stopped process, a machine without power, a cable that is out: the connection stands, and nobody answers.
+TEST(Client, DoesNotWaitForANodeThatSaysNothingAnyMore) {
+  TestServer a, b;
+  a.set_map(all_at(1, a, b, 0));
+  b.set_map(all_at(2, a, b, 1));
+  auto options = *parse_url(a.url("timeout=10m"));
+  options.silence = std::chrono::milliseconds(400);
+  const auto client = std::move(*Client::connect(options));
+  ASSERT_EQ(client->put("k", "1").get()->status, Status::ok);
+  a.set_hook([](const protocol::Frame&) { return TestServer::Verdict{Kind::ignore, {}}; });
+  const auto put = client->put("k", "2").get();
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, "connection_lost") << "whether it was done is not known, and it is said long before its time is over";
+  const auto read = client->get("k").get();
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(read->status, Status::not_found) << "the other one was asked";
+}
+
+TEST(Client, DoesNotTakeItsOwnRequestsForAnAnswer) {
+  TestServer server;
+  auto options = *parse_url(server.url("timeout=10m"));
+  options.silence = std::chrono::milliseconds(400);
+  const auto client = std::move(*Client::connect(options));
+  server.set_hook([](const protocol::Frame&) { return TestServer::Verdict{Kind::ignore, {}}; });
+  auto first = client->put("k", "1");
+  int more = 0;
+  // A request in every tick, all of which arrive: the kernel takes them for a process that is stopped.
+  while (first.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready && ++more < 3000) client->put("k", "2", {}, [](const Result<Written>&) {});
+  ASSERT_LT(more, 3000) << "it was waited for although nothing came";
+  EXPECT_EQ(first.get().error().code, "connection_lost");
+}
+
+// A put that was given up must not arrive once the cable is back: a newer one may stand elsewhere by then, and what was acknowledged would
+// be gone. (What had arrived is read by a node that wakes, and refused by an owner of old.)
+TEST(Client, TakesBackWhatHasNotReachedASilentNode) {
+  TestServer server;
+  auto options = *parse_url(server.url("timeout=10m"));
+  options.silence = std::chrono::milliseconds(400);
+  const auto client = std::move(*Client::connect(options));
+  server.set_hook([](const protocol::Frame&) { return TestServer::Verdict{Kind::ignore, {}}; });
+  EXPECT_EQ(client->put("k", "1").get().error().code, "connection_lost");
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (server.resets() + server.ends() == 0 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(server.resets(), 1) << "an orderly end would bring everything that the kernel still has";
+}
+
+TEST(Client, WaitsForANodeThatIsSlowWithOneThing) {
+  TestServer server;
+  auto options = *parse_url(server.url("timeout=1s"));
+  options.silence = std::chrono::milliseconds(200);
+  const auto client = std::move(*Client::connect(options));
+  server.set_hook([](const protocol::Frame& frame) {
+    return TestServer::Verdict{static_cast<Opcode>(frame.header.opcode) == Opcode::put ? Kind::ignore : Kind::serve, {}};
+  });
+  const auto put = client->put("k", "1").get();
+  ASSERT_FALSE(put);
+  EXPECT_EQ(put.error().code, "timed_out") << "it answers other things, so it lives";
+  EXPECT_EQ(server.accepted(), 1);
+}
+
 TEST(Client, WalksAreAskedForAgainWhileAnOwnerChanges) {
   TestServer server;
   const auto client = connected(server);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <stdexcept>
 
 #include "cluster/placement/scope.hpp"
@@ -88,7 +89,10 @@ void TestServer::serve(int fd) {
   bool open = true;
   while (open) {
     const auto got = ::read(fd, buffer, sizeof buffer);
-    if (got <= 0) break;
+    if (got <= 0) {
+      ++(got < 0 && errno == ECONNRESET ? resets_ : ends_);
+      break;
+    }
     ++reads_;
     in.append(buffer, static_cast<std::size_t>(got));
     std::string out;

@@ -42,6 +42,8 @@ class TestServer {
   [[nodiscard]] int accepted() const { return accepted_; }
   [[nodiscard]] int reads() const { return reads_; }          // system calls that brought something
   [[nodiscard]] int frames() const { return frames_; }
+  [[nodiscard]] int resets() const { return resets_; }        // connections that the client broke off
+  [[nodiscard]] int ends() const { return ends_; }            // connections that ended otherwise
   [[nodiscard]] std::map<std::string, std::string> content() const;
   [[nodiscard]] std::vector<std::string> applied() const;     // table + records of every ApplyBatch, in order
   ClusterId cluster{0xbb};
@@ -54,7 +56,7 @@ class TestServer {
   int listener_ = -1;
   std::uint16_t port_ = 0;
   std::atomic<bool> stopping_{false};
-  std::atomic<int> accepted_{0}, reads_{0}, frames_{0};
+  std::atomic<int> accepted_{0}, reads_{0}, frames_{0}, resets_{0}, ends_{0};
   mutable std::mutex mutex_;
   Hook hook_;
   protocol::MapAnswer map_;
