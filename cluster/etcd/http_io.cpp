@@ -1,13 +1,9 @@
-// The only file of this folder that knows sockets, TLS and threads. What an attempt means is decided in verdict.cpp, whom
+// With http_connection.cpp all of this folder that knows sockets, TLS and threads. What an attempt means is decided in verdict.cpp, whom
 // to ask in endpoints.cpp, what bodies say in etcd_json.cpp.
 #include "cluster/etcd/http_io.hpp"
 
 #include <fmt/format.h>
-#include <netinet/tcp.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
 #include <pthread.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include <atomic>
@@ -16,7 +12,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl.hpp>
@@ -34,6 +29,7 @@
 
 #include "cluster/base/assert.hpp"
 #include "cluster/etcd/etcd_json.hpp"
+#include "cluster/etcd/http_connection.hpp"
 
 namespace zaris::etcd {
 namespace {
@@ -42,14 +38,12 @@ namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
 namespace beast = boost::beast;
 namespace http = beast::http;
-using tcp = asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using Moment = Clock::time_point;
 
 constexpr std::size_t header_bytes_max = 16u << 10;
 constexpr std::size_t part_bytes = 64u << 10;                 // of a watch, at a time
-constexpr auto idle_most = std::chrono::seconds(60);          // longer, and something between may have forgotten the connection
 constexpr auto attempt_least = std::chrono::milliseconds(200);  // a share of the timeout is no smaller than this
 constexpr Timeout login_timeout{5000};
 
@@ -61,25 +55,6 @@ MonoMicros boottime_us() {
 
 MonoMicros micros(Moment at) { return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count(); }
 
-// One connection to one endpoint; tells TLS from none.
-struct Connection {
-  Connection(asio::io_context& io, std::size_t to) : endpoint(to), plain(io) {}
-  [[nodiscard]] beast::tcp_stream& tcp_layer() { return secure ? secure->next_layer() : plain; }
-
-  // The server has closed it, or said something unasked: what is sent there now would be lost without a trace.
-  [[nodiscard]] bool stale(Moment now) {
-    char byte = 0;
-    const auto got = ::recv(tcp_layer().socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return now - used > idle_most || got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
-  }
-
-  std::size_t endpoint;
-  beast::tcp_stream plain;
-  std::optional<ssl::context> tls_context;
-  std::optional<beast::ssl_stream<beast::tcp_stream>> secure;
-  beast::flat_buffer buffer;
-  Moment used;
-};
 using ConnectionPtr = std::unique_ptr<Connection>;
 
 struct Call {
@@ -97,7 +72,7 @@ using CallPtr = std::shared_ptr<Call>;
 // What an attempt brought. Without `answered` nobody answered.
 struct Attempt {
   bool answered = false, sent = false, tls_failed = false, too_large = false;
-  std::string reason;
+  std::string reason;                    // of no answer
   int status = 0;
   std::string body, token;
   MonoMicros sent_at = 0;
@@ -289,13 +264,16 @@ class Core : public std::enable_shared_from_this<Core> {
     ConnectionPtr connection = take_idle(endpoint);
     if (!connection) {
       connection = std::make_unique<Connection>(*io_, endpoint);
-      co_await dial(*connection, connect_by, out);
-      if (!out.reason.empty()) co_return;
+      if (const auto failed = co_await dial(*connection, connect_by)) {
+        out.tls_failed = failed->tls;
+        out.reason = failed->reason;
+        co_return;
+      }
     }
     if (call->done) co_return;
     error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
-    http::request<http::string_body> request = request_for(endpoint, call->ask.path, call->ask.body, call->login ? std::string() : token_);
+    http::request<http::string_body> request = request_for(endpoints_[endpoint], call->ask.path, call->ask.body, call->login ? std::string() : token_);
     out.token = call->login ? std::string() : token_;
     beast::tcp_stream& layer = connection->tcp_layer();
     layer.expires_at(answer_by);
@@ -344,16 +322,8 @@ class Core : public std::enable_shared_from_this<Core> {
     }
   }
 
-  [[nodiscard]] http::request<http::string_body> request_for(std::size_t endpoint, const char* path, const std::string& body, const std::string& login) const {
-    const Endpoint& to = endpoints_[endpoint];
-    http::request<http::string_body> request{http::verb::post, path, 11};
-    const bool bracketed = to.host.find(':') != std::string::npos;
-    request.set(http::field::host, bracketed ? fmt::format("[{}]:{}", to.host, to.port) : fmt::format("{}:{}", to.host, to.port));
-    request.set(http::field::content_type, "application/json");
-    if (!login.empty()) request.set(http::field::authorization, login);
-    request.body() = body;
-    request.prepare_payload();
-    return request;
+  asio::awaitable<std::optional<DialFailure>> dial(Connection& connection, Moment by) {
+    return etcd::dial(*io_, connection, endpoints_[connection.endpoint], options_.tls.get(), by);
   }
 
   [[nodiscard]] ConnectionPtr take_idle(std::size_t endpoint) {
@@ -370,59 +340,6 @@ class Core : public std::enable_shared_from_this<Core> {
       }
     }
     return nullptr;
-  }
-
-  // `out.reason` empty: connected.
-  asio::awaitable<void> dial(Connection& connection, Moment by, Attempt& out) {
-    const Endpoint& to = endpoints_[connection.endpoint];
-    error_code error;
-    auto token = asio::redirect_error(asio::use_awaitable, error);
-    const auto failed = [&](const char* step) { out.reason = error == beast::error::timeout ? fmt::format("{}: not in time", step) : fmt::format("{}: {}", step, error.message()); };
-    tcp::resolver resolver(*io_);
-    const auto found = co_await resolver.async_resolve(to.host, to.port, token);
-    if (error) co_return failed("cannot resolve its name");
-    if (to.tls) {
-      connection.tls_context.emplace(static_cast<SSL_CTX*>(options_.tls->native_handle()));
-      connection.secure.emplace(beast::tcp_stream(*io_), *connection.tls_context);
-    }
-    beast::tcp_stream& layer = connection.tcp_layer();
-    layer.expires_at(by);
-    co_await layer.async_connect(found, token);
-    if (error) co_return failed("cannot connect");
-    layer.socket().set_option(tcp::no_delay(true), error);
-    // A host that is gone says nothing: the kernel finds out, for watches above all.
-    const int fd = layer.socket().native_handle();
-    const auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); };
-    set(SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
-    set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
-    set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 11'000);
-    if (!to.tls) co_return;
-    SSL* handle = connection.secure->native_handle();
-    if (options_.tls->verifies_peer()) {
-      if (const auto named = tls::expect_server(handle, to.host); !named) {
-        out.tls_failed = true;
-        out.reason = named.error().what;
-        co_return;
-      }
-    }
-    co_await connection.secure->async_handshake(ssl::stream_base::client, token);
-    if (!error) co_return;
-    if (error == beast::error::timeout) co_return failed("TLS");  // silent, not wrong
-    out.tls_failed = true;
-    out.reason = handshake_reason(handle, to.host, error);
-  }
-
-  // Asio has taken the reason out of OpenSSL's queue; it is put back for the words of cluster/tls.
-  static std::string handshake_reason(SSL* handle, const std::string& host, error_code error) {
-    if (error.category() == asio::error::get_ssl_category()) {
-      const auto code = static_cast<unsigned long>(error.value());
-      ERR_clear_error();
-      ERR_raise(ERR_GET_LIB(code), ERR_GET_REASON(code));
-    }
-    const Error words = tls::explain_failure(handle, false, host);
-    return fmt::format("{} ({})", words.what, words.code);
   }
 
   // ---- login
@@ -520,12 +437,12 @@ class Core : public std::enable_shared_from_this<Core> {
     const std::string& name = endpoints_[endpoint].text;
     Connection connection(*io_, endpoint);
     watch->connection = &connection;
-    Attempt attempt;
-    co_await dial(connection, std::min(answer_by, Clock::now() + options_.connect_timeout), attempt);
-    if (!attempt.reason.empty()) co_return void(verdict = judge_silence(name, Effect::repeatable, false, attempt.tls_failed, attempt.reason));
+    if (const auto failed = co_await dial(connection, std::min(answer_by, Clock::now() + options_.connect_timeout))) {
+      co_return void(verdict = judge_silence(name, Effect::repeatable, false, failed->tls, failed->reason));
+    }
     error_code error;
     auto token = asio::redirect_error(asio::use_awaitable, error);
-    http::request<http::string_body> request = request_for(endpoint, "/v3/watch", body, token_);
+    http::request<http::string_body> request = request_for(endpoints_[endpoint], "/v3/watch", body, token_);
     beast::tcp_stream& layer = connection.tcp_layer();
     layer.expires_at(answer_by);
     http::response_parser<http::buffer_body> parser;
