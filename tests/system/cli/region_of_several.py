@@ -111,6 +111,9 @@ with Bench("region-operators") as bench:
     replicas = listed("--replicas", "--url", url_of(region.nodes[1]))
     check("each node holds for two replicas", sorted((p["node"], p["link"]) for p in replicas), sorted((f"a{i}", f"a{j}") for i in (1, 2, 3) for j in (1, 2, 3) if i != j))
     zaris("feed", "drop", "a2", *everybody, "--yes", status=1)
+    # An alert about a reader that is away must not speak of a replica.
+    series = region.nodes[0].metrics()
+    check("no follower's pin", [k for k in series if k.startswith("zaris_pin_")] + [series[f'zaris_pins{{state="{s}"}}'] for s in ("attached", "away", "lost")], [0, 0, 0])
     target = bench.region("t", segments=256).start("ready")
     gateway, follower = front_door(bench, region, target)
     caught_up(follower, "l", 60)
