@@ -8,7 +8,9 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "cluster/cli/region_words.hpp"
 #include "cluster/cli/verbs.hpp"
 
 namespace zaris::cli {
@@ -36,7 +38,8 @@ int hand_over(const std::string& program, const std::vector<std::string>& argume
   return fail({"program_missing", fmt::format("cannot run {}: {}", program, std::strerror(errno)), "it comes with the package, beside zaris"});
 }
 
-const Sheet pin_sheet{{{"PRINCIPAL", "/principal"},
+const Sheet pin_sheet{{{"NODE", "/node"},
+                       {"PRINCIPAL", "/principal"},
                        {"LINK", "/link"},
                        {"TARGET", "/target_cluster_id"},
                        {"SCOPE", "/scope_id"},
@@ -51,9 +54,10 @@ const Sheet pin_sheet{{{"PRINCIPAL", "/principal"},
                        {"LOST", "/lost", Kind::boolean}},
                       "/link"};
 
-ordered_json to_json(const protocol::PinRow& pin) {
+ordered_json to_json(const std::string& node, const protocol::PinRow& pin) {
   const auto seconds = [](std::uint64_t us) { return static_cast<double>(us) / 1e6; };
-  return {{"principal", pin.principal},
+  return {{"node", node},
+          {"principal", pin.principal},
           {"link", pin.link},
           {"target_cluster_id", hex16(pin.target.value())},
           {"scope_id", hex16(pin.scope.value())},
@@ -70,15 +74,58 @@ ordered_json to_json(const protocol::PinRow& pin) {
           {"lost", pin.lost}};
 }
 
-int followers(const Context& context) {
-  const auto client = context.connect();
+// The pins of one node, or why they are not known.
+struct NodePins {
+  std::string name;
+  std::vector<protocol::PinRow> pins;
+  std::optional<Error> error;
+};
+
+// What nodes hold for each other's replicas is the region's own affair: it is bound to the region's own cluster id as its target.
+bool holds_for_replica(const client::Client& client, const protocol::PinRow& pin) { return pin.target == client.welcome().cluster; }
+
+// Every node is asked at once: each holds its own log, and a pin is a thing of each.
+std::vector<NodePins> ask_pins(client::Client& client, bool replicas) {
+  const protocol::MapAnswer map = client.map();
+  std::vector<client::Future<protocol::ListPinsAnswer>> answers;
+  for (std::size_t node = 0; node < map.nodes.size(); ++node) answers.push_back(client.list_pins(node));
+  std::vector<NodePins> out;
+  for (std::size_t node = 0; node < map.nodes.size(); ++node) {
+    NodePins& of = out.emplace_back();
+    of.name = map.nodes[node].id;
+    auto answer = answers[node].get();
+    if (!answer) {
+      of.error = answer.error();
+      continue;
+    }
+    of.pins = std::move(answer->pins);
+    if (!replicas) std::erase_if(of.pins, [&](const protocol::PinRow& pin) { return holds_for_replica(client, pin); });
+  }
+  return out;
+}
+
+// Names on stderr who did not answer. True: somebody.
+bool note_silent(const Context& context, const std::vector<NodePins>& nodes) {
+  bool silent = false;
+  for (const NodePins& node : nodes) {
+    if (!node.error) continue;
+    silent = true;
+    note(context, fmt::format("node {} does not answer: {}", node.name, node.error->text()));
+  }
+  return silent;
+}
+
+int followers(const Context& context, bool replicas) {
+  const auto client = connect_to_nodes(context);
   if (!client) return fail(client.error());
-  const auto list = (*client)->list_pins().get();
-  if (!list) return fail(list.error());
+  const std::vector<NodePins> nodes = ask_pins(**client, replicas);
+  if (nodes.size() == 1 && nodes[0].error) return fail(*nodes[0].error);
   ordered_json rows = ordered_json::array();
-  for (const auto& pin : list->pins) rows.push_back(to_json(pin));
+  for (const NodePins& node : nodes)
+    for (const auto& pin : node.pins) rows.push_back(to_json(node.name, pin));
   print_rows(context.format, pin_sheet, rows);
-  return exit_ok;
+  (void)flush_out();
+  return note_silent(context, nodes) ? exit_no : exit_ok;
 }
 
 struct DropOptions {
@@ -86,29 +133,44 @@ struct DropOptions {
 };
 
 int drop(const Context& context, const DropOptions& o) {
-  const auto client = context.connect();
+  const auto client = connect_to_nodes(context);
   if (!client) return fail(client.error());
-  const auto list = (*client)->list_pins().get();
-  if (!list) return fail(list.error());
-  std::vector<const protocol::PinRow*> found;
-  for (const auto& pin : list->pins)
-    if (pin.link == o.link && (o.principal.empty() || pin.principal == o.principal)) found.push_back(&pin);
-  if (found.empty()) return fail({"not_found", "no follower has a pin for link " + printable(o.link), "`zaris feed followers` lists them"});
-  std::uint64_t bytes = 0;
-  for (const auto* pin : found) bytes += pin->held_bytes;
-  const std::string what = fmt::format("{} pin{} of link {}, which hold{} {} of log", found.size(), found.size() == 1 ? "" : "s", o.link, found.size() == 1 ? "s" : "", show_bytes(bytes));
+  std::vector<NodePins> nodes = ask_pins(**client, false);
+  if (nodes.size() == 1 && nodes[0].error) return fail(*nodes[0].error);
+  std::uint64_t bytes = 0, found = 0, holders = 0;
+  for (NodePins& node : nodes) {
+    std::erase_if(node.pins, [&](const protocol::PinRow& pin) { return pin.link != o.link || (!o.principal.empty() && pin.principal != o.principal); });
+    for (const auto& pin : node.pins) bytes += pin.held_bytes;
+    found += node.pins.size();
+    holders += node.pins.empty() ? 0 : 1;
+  }
+  bool silent = note_silent(context, nodes);
+  if (found == 0) {
+    const Error none{"not_found", "no follower has a pin for link " + printable(o.link), "`zaris feed followers` lists them"};
+    return silent ? fail({"partly_done", none.what + " at the nodes that answer", "again when the others do: a pin that one of them has stays"}) : fail(none);
+  }
+  const std::string what = fmt::format("{} pin{} of link {}{}, which hold{} {} of log", found, found == 1 ? "" : "s", o.link, nodes.size() == 1 ? "" : fmt::format(" at {} of {} nodes", holders, nodes.size()),
+                                       found == 1 ? "s" : "", show_bytes(bytes));
   if (context.dry_run) {
     note(context, "would drop " + what);
-    return exit_ok;
+    return silent ? exit_no : exit_ok;
   }
   if (const auto sure = context.confirm("This drops " + what + ". That follower will need a full copy where the log no longer reaches its place."); !sure) return fail(sure.error());
   std::size_t dropped = 0;
-  for (const auto* pin : found) {
-    const auto done = (*client)->drop_pin({pin->principal, pin->link, pin->scope, pin->target}).get();
-    if (!done) return fail(done.error());
-    dropped += done->dropped ? 1 : 0;
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    for (const auto& pin : nodes[node].pins) {
+      const auto done = (*client)->drop_pin({pin.principal, pin.link, pin.scope, pin.target}, node).get();
+      if (done) {
+        dropped += done->dropped ? 1 : 0;
+        continue;
+      }
+      if (nodes.size() == 1) return fail(done.error());
+      note(context, fmt::format("node {}: {}", nodes[node].name, done.error().text()));
+      silent = true;
+    }
   }
   note(context, fmt::format("dropped {} of {}", dropped, what));
+  if (silent) return fail({"partly_done", "not every node has been told", "again when all answer: a pin that one of them has stays, and may come back with it"});
   return exit_ok;
 }
 
@@ -118,12 +180,14 @@ void add_feed(CLI::App& app, Context& context) {
   CLI::App* group = add_verb(app, "feed", "the change feed: who follows it, and what it says (zaris-feed)",
                              "zaris feed followers\nzaris feed tail --help\nzaris feed drop a-to-b --dry-run");
   {
-    CLI::App* sub = add_verb(*group, "followers", "who holds the log back: bytes, bound, time left", "zaris feed followers -o wide");
-    sub->callback([&context] { context.action = [&context] { return followers(context); }; });
+    CLI::App* sub = add_verb(*group, "followers", "who holds the log back at each node: bytes, bound, time left (exit 1 when a node does not answer)", "zaris feed followers -o wide\nzaris feed followers --replicas");
+    auto replicas = std::make_shared<bool>(false);
+    sub->add_flag("--replicas", *replicas, "what nodes hold for each other's replicas too");
+    sub->callback([&context, replicas] { context.action = [&context, replicas] { return followers(context, *replicas); }; });
   }
   {
     auto o = std::make_shared<DropOptions>();
-    CLI::App* sub = add_verb(*group, "drop", "drop a follower's pin, so that the log may be trimmed", "zaris feed drop a-to-b --yes");
+    CLI::App* sub = add_verb(*group, "drop", "drop a follower's pin at every node, so that the log may be trimmed", "zaris feed drop a-to-b --yes");
     sub->add_option("LINK", o->link, "the link, as `zaris feed followers` names it")->required();
     sub->add_option("--principal", o->principal, "only that of this principal");
     sub->callback([&context, o] { context.action = [&context, o] { return drop(context, *o); }; });

@@ -43,22 +43,29 @@ struct Exchange {
           if (unwritten) return fail("cannot write", unwritten);
           written = true;
           answer.body_limit(answer_bytes_max);
-          beast::http::async_read(stream, buffer, answer, [this](beast::error_code unread, std::size_t) {
-            if (unread) return fail("no whole answer", unread);
-            done = true;
+          // The head by itself: Beast 1.74 forgets that a Content-Length is over the limit when some of the body has come with the head.
+          beast::http::async_read_header(stream, buffer, answer, [this](beast::error_code headless, std::size_t) {
+            if (headless) return fail("no whole answer", headless);
+            beast::http::async_read(stream, buffer, answer, [this](beast::error_code unread, std::size_t) {
+              if (unread) return fail("no whole answer", unread);
+              done = true;
+            });
           });
         });
       });
     });
   }
-  void fail(const char* step, beast::error_code error) { failed_with = fmt::format("{}: {}", step, error.message()); }
+  void fail(const char* step, beast::error_code error) {
+    too_large = error == beast::http::error::body_limit;
+    failed_with = fmt::format("{}: {}", step, error.message());
+  }
 
   tcp::resolver resolver;
   beast::tcp_stream stream;
   beast::http::request<beast::http::string_body> request;
   beast::flat_buffer buffer;
   beast::http::response_parser<beast::http::string_body> answer;
-  bool written = false, done = false;
+  bool written = false, done = false, too_large = false;
   std::string failed_with;
 };
 
@@ -92,6 +99,7 @@ Result<HttpAnswer> http(const std::string& method, const std::string& url, const
   exchange.start(host, port);
   io.run_for(timeout);
   if (exchange.done) return HttpAnswer{static_cast<int>(exchange.answer.get().result_int()), exchange.answer.get().body()};
+  if (exchange.too_large) return failure("http_body_too_large", fmt::format("the answer of {} is over {} MiB", url, answer_bytes_max >> 20), "is that the admin address of a follower?");
   if (exchange.failed_with.empty()) {
     if (exchange.written) return failure("timed_out", fmt::format("no answer from {} within {} ms", url, timeout.count()));
     exchange.failed_with = fmt::format("no connection within {} ms", timeout.count());

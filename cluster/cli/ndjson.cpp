@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 namespace zaris::cli {
 namespace {
@@ -112,11 +114,19 @@ Result<InputRow> read_line(std::string_view line) {
   InputRow row;
   if (read_own_form(line, row)) return row;
   row = {};
-  const auto json = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+  // The library keeps the last of two members of one name, and which of them was meant nobody knows.
+  std::set<std::string> names;
+  std::optional<std::string> twice;
+  const auto look = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+    if (event == nlohmann::json::parse_event_t::key && depth == 1 && !names.insert(parsed.get<std::string>()).second) twice = parsed.get<std::string>();
+    return true;
+  };
+  const auto json = nlohmann::json::parse(line.begin(), line.end(), look, false);
   const auto bad = [](std::string what) {
     return failure("input_invalid", std::move(what), R"(one object a line: {"key":"<base64>","value":"<base64>","expires_us":0})");
   };
   if (!json.is_object()) return bad("not a JSON object");
+  if (twice) return bad("member '" + printable(*twice) + "' twice");
   bool has_key = false, has_value = false;
   for (const auto& [name, value] : json.items()) {
     if (name == "key" || name == "value") {

@@ -84,7 +84,7 @@ Result<void> set_option(ClientOptions& out, const std::string& name, const std::
     std::uint64_t id = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), id, 16);
     if (value.size() != 16 || error != std::errc{} || end != value.data() + 16)
-      return failure("url_invalid", "cluster_id=" + value, "16 hex digits, as zaris status shows them");
+      return failure("url_invalid", "cluster_id=" + printable(value) + " is no cluster id", "16 hex digits, as zaris status shows them");
     out.cluster_expected = ClusterId{id};
   } else {
     return failure("url_invalid", "unknown option '" + name + "' in the connection string",

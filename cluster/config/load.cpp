@@ -179,6 +179,11 @@ Loaded<NodeConfig> load_node_config(const Sources& sources) {
   if (out.config.standalone && out.config.node.data_dir.empty()) {
     out.mistakes.push_back({Origin{sources.files.empty() ? "configuration" : sources.files.back()}, "node.data_dir", "is missing, and has no default"});
   }
+  // A region of several never serves its emptiness: whoever asks for it must not believe that it is so.
+  for (const Setting& setting : out.settings) {
+    if (out.config.standalone || setting.key != "node.on_empty_start" || setting.value != "serve" || setting.where.source == "default") continue;
+    out.mistakes.push_back({setting.where, setting.key, "serve is for standalone: true; what a region of several lost is served only after zaris node accept-empty: leave this out"});
+  }
   return out;
 }
 Loaded<FollowerConfig> load_follower_config(const Sources& sources) {

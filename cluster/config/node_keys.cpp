@@ -45,7 +45,7 @@ std::vector<KeyRow> rows() {
                      "Needed with standalone: folder of this node's own small files (cluster id, generation counter, register of links); made if missing. Held by one process at a time.",
                      [](N& c, const Value& v) { c.node.data_dir = v.text; }));
   r.push_back(one_of(row<N>("node.on_empty_start", Kind::choice, "serve",
-                            "What a node does that had data before and starts with none: `serve` answers, `hold` answers Unavailable until it is refilled or told `zaris node accept-empty`.",
+                            "What a node does that had data before and starts with none: `serve` answers, `hold` answers Unavailable until it is refilled or told `zaris node accept-empty`. A region of several (standalone: false) never serves what it lost before that.",
                             [](N& c, const Value& v) { c.node.on_empty_start = v.text == "hold" ? OnEmptyStart::hold : OnEmptyStart::serve; }),
                      {"serve", "hold"}));
   r.push_back(bounded(row<N>("node.threads", Kind::integer, "0", "Threads that serve clients; 0: three quarters of the cores that this process may use (the feed has its own threads).",

@@ -192,7 +192,9 @@ protocol::StatusAnswer status_of(NodeShared& node, WallMicros now) {
   answer.log_reach_us = now > memory.log_complete_since_us ? now - memory.log_complete_since_us : 0;
   answer.generation = node.generation;
   answer.links = static_cast<std::uint32_t>(links->links.size());
-  answer.pins = static_cast<std::uint32_t>(node.store.pins(now).size());
+  // What is held for replicas bears the region's own id.
+  const auto pins = node.store.pins(now);
+  answer.pins = static_cast<std::uint32_t>(std::count_if(pins.begin(), pins.end(), [&](const store::PinInfo& pin) { return pin.key.target != answer.cluster; }));
   answer.connections = node.connections();
   const auto mono = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
   answer.uptime_us = static_cast<std::uint64_t>(mono - node.started_mono_us);

@@ -88,10 +88,11 @@ bool ClientSession::greet(const protocol::Frame& frame, RequestExecutor& executo
   }
   if (hello.cluster_expected && *hello.cluster_expected != node_->coordinator.cluster_id()) {
     return refuse(Status::target_changed, "this is cluster " + hex16(node_->coordinator.cluster_id().value()) + ", not " + hex16(hello.cluster_expected->value()),
-                  "if that is meant: zaris link accept-target, or another address");
+                  "another address, or that id in the connection string (cluster_id=); a link that is to go on with it: zaris link accept-target");
   }
   if (!hello.store.empty() && hello.store != node_->config.store) {
-    return refuse(Status::target_changed, "this node serves store " + printable(node_->config.store) + ", not " + printable(hello.store));
+    return refuse(Status::target_changed, "this node serves store " + printable(node_->config.store) + ", not " + printable(hello.store),
+                  "the connection string ends in the store's name: zaris://host:7861/" + printable(node_->config.store));
   }
   std::uint32_t seen = node_->generation_seen.load(std::memory_order_relaxed);
   while (seen < hello.generation_seen.value() && !node_->generation_seen.compare_exchange_weak(seen, hello.generation_seen.value())) {

@@ -51,7 +51,7 @@ constexpr MetricFamily log_appended_bytes{"zaris_log_appended_bytes_total", Metr
 constexpr MetricFamily log_truncated{"zaris_log_truncated_entries_total", MetricType::counter, "", "Records dropped from the old end of the op-log."};
 constexpr MetricFamily log_pinned{"zaris_log_pinned_bytes", MetricType::gauge, "holder: follower", "Op-log that cannot be dropped yet because a reader of this kind still needs it."};
 constexpr MetricFamily log_complete_since{"zaris_log_complete_since_timestamp_seconds", MetricType::gauge, "", "Unix time since which every commit is still in the log: a reader that was away for longer needs a full copy, unless its pin held the log."};
-constexpr MetricFamily pins{"zaris_pins", MetricType::gauge, "state: attached, away, lost", "Pins on the op-log by state."};
+constexpr MetricFamily pins{"zaris_pins", MetricType::gauge, "state: attached, away, lost", "Pins of followers on the op-log by state."};
 constexpr MetricFamily pins_lost{"zaris_pins_lost_total", MetricType::counter, "", "Pins cut because they had reached log.pin_bytes or log.pin_age: their reader needs a full copy."};
 constexpr MetricFamily pin_bytes{"zaris_pin_held_bytes", MetricType::gauge, "principal; link; scope_id", "Op-log that this pin holds."};
 constexpr MetricFamily pin_age{"zaris_pin_idle_seconds", MetricType::gauge, "principal; link; scope_id", "Time since this pin was last moved by an acknowledgement."};
@@ -173,7 +173,9 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
   sink.put(log_complete_since, static_cast<double>(memory.log_complete_since_us) / 1e6);
   sink.put(closed_age, d(closed) / 1e6);
   std::uint64_t attached = 0, away = 0, lost = 0;
+  const ClusterId own = node.coordinator.cluster_id();
   for (const store::PinInfo& pin : node.store.pins(now)) {
+    if (pin.key.target == own) continue;  // held for a replica of this region, which has metrics of its own
     ++(pin.lost ? lost : pin.attached ? attached : away);
     const admin::Labels labels{{"principal", printable(pin.key.principal)}, {"link", printable(pin.key.link)}, {"scope_id", hex16(pin.key.scope.value())}};
     sink.put(pin_bytes, d(pin.held_bytes), labels);

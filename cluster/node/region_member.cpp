@@ -9,11 +9,13 @@
 #include <condition_variable>
 #include <fstream>
 #include <future>
+#include <map>
 #include <thread>
 
 #include "cluster/config/load.hpp"
 #include "cluster/etcd/http_etcd.hpp"
 #include "cluster/logging/event_log.hpp"
+#include "cluster/node/replica_lag.hpp"
 #include "cluster/peer/event_loop.hpp"
 #include "cluster/peer/peer_net.hpp"
 #include "cluster/region/etcd_coordinator.hpp"
@@ -494,6 +496,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
   }
 
   void take_status();
+  void take_lag(const ownership::Partition& partition, RegionStatus::Partition& to);
 
   const config::NodeConfig& config_;
   const std::string version_;
@@ -520,10 +523,34 @@ class Member final : public RegionMember, public region::Outside, public peer::P
   Moment nap_, confirmation_;
   std::uint64_t ticker_ = 0, published_ = 0, register_version_ = 0;
   MonoMicros status_at_ = 0;
+  std::map<std::string, ReplicaLag> lags_;      // by partition; of those that are served here
+  std::uint64_t leader_changes_ = 0, leader_term_seen_ = 0;
   bool changed_ = false, open_ = false;
   mutable std::mutex status_mutex_;
   RegionStatus status_;
 };
+
+// How far each replica of a partition that is served here is behind, in revisions and in time.
+void Member::take_lag(const ownership::Partition& partition, RegionStatus::Partition& to) {
+  std::vector<Revision> heads;
+  for (std::uint32_t i = 0; i < partition.segments; ++i)
+    heads.push_back(store_->state(SegmentId{static_cast<std::uint16_t>(partition.first.value() + i)}).head.revision);
+  ReplicaLag& lag = lags_[to.id];
+  for (const std::string& peer : partition.members()) {
+    if (peer == config_.node.name) continue;
+    const bool here = connected(peer);
+    if (!here && lag.knows(peer)) continue;
+    std::vector<Revision> received(heads.size());
+    for (std::uint32_t i = 0; here && i < partition.segments; ++i) {
+      const auto progress = core_->replicator().progress(peer, SegmentId{static_cast<std::uint16_t>(partition.first.value() + i)});
+      if (progress.received) received[i] = progress.received->revision;
+      if (heads[i] > received[i]) to.replica_lag_revisions = std::max(to.replica_lag_revisions, heads[i].value() - received[i].value());
+    }
+    lag.received(peer, std::move(received));
+  }
+  lag.sample(std::move(heads), now());
+  for (const auto& [peer, seconds] : lag.seconds()) to.replica_lag_seconds.emplace_back(peer, seconds);
+}
 
 void Member::take_status() {
   RegionStatus s;
@@ -532,7 +559,10 @@ void Member::take_status() {
   if (mirror.leader()) {
     s.leader = mirror.leader()->value.name;
     s.leader_term = static_cast<std::uint64_t>(mirror.leader()->created.value());
+    if (leader_term_seen_ != 0 && s.leader_term != leader_term_seen_) ++leader_changes_;
+    leader_term_seen_ = s.leader_term;
   }
+  s.leader_changes = leader_changes_;
   if (mirror.map()) s.map_version = mirror.map()->value.version;
   if (mirror.ownership()) s.ownership_version = mirror.ownership()->value.version;
   s.converged = mirror.map() && mirror.ownership() && mirror.ownership()->value.map_version == mirror.map()->value.version && !core_->views().differs();
@@ -580,16 +610,9 @@ void Member::take_status() {
         p.role_reason = role.reason;
         p.serves_by = ownership::name(role.serves_by);
         if (role.phase != region::RolePhase::serving) continue;
-        for (const std::string& peer : partition.members()) {
-          if (peer == s.self || !connected(peer)) continue;
-          for (std::uint32_t i = 0; i < partition.segments; ++i) {
-            const SegmentId segment{static_cast<std::uint16_t>(partition.first.value() + i)};
-            const auto progress = core_->replicator().progress(peer, segment);
-            const std::uint64_t head = store_->state(segment).head.revision.value(), at = progress.received ? progress.received->revision.value() : 0;
-            p.replica_lag_revisions = std::max(p.replica_lag_revisions, head > at ? head - at : 0);
-          }
-        }
+        take_lag(partition, p);
       }
+      if (p.role != region::name(region::RolePhase::serving)) lags_.erase(p.id);
       s.partitions.push_back(std::move(p));
     }
   }

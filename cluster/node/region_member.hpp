@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cluster/base/result.hpp"
@@ -31,6 +32,7 @@ struct RegionStatus {
     // ---- this node's part
     std::string role, role_reason, serves_by;
     std::uint64_t replica_lag_revisions = 0; // where it owns: of the furthest replica that is connected
+    std::vector<std::pair<std::string, double>> replica_lag_seconds;   // where it serves: of each replica, those that are away included
   };
   std::string self;
   std::string leader;
@@ -46,6 +48,7 @@ struct RegionStatus {
   std::uint64_t promotions = 0, hand_overs = 0, elections = 0, fenced = 0, terms = 0, set_changes = 0, view_differences = 0, view_cures = 0;
   std::uint64_t lists = 0, watch_ends = 0, sessions_ended = 0, lease_losses = 0, peers_lost = 0, peer_sent_bytes = 0, peer_received_bytes = 0;
   std::uint64_t grants_given = 0, grants_refused = 0;
+  std::uint64_t leader_changes = 0;          // another leader, or another term, than the one that this node saw before
 };
 
 class RegionMember {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cluster/node/node.hpp"
@@ -34,6 +35,12 @@ constexpr MetricFamily etcd_silence{"zaris_etcd_silence_seconds", MetricType::ga
 constexpr MetricFamily owned{"zaris_partitions_owned", MetricType::gauge, "", "Partitions that this node is the owner of."};
 constexpr MetricFamily serving{"zaris_partitions_serving", MetricType::gauge, "", "Partitions that this node serves now; lower than zaris_partitions_owned while it takes possession."};
 constexpr MetricFamily lag{"zaris_replication_lag_revisions", MetricType::gauge, "", "Revisions that the connected replica furthest behind has not received yet, of the worst segment that this node owns."};
+constexpr MetricFamily lag_seconds{"zaris_replication_lag_seconds", MetricType::gauge, "replica: a node of the roster", "How old the newest state is that this replica has in full of everything that this node serves; 0: it has all. Grows while the replica is away."};
+constexpr MetricFamily partition_state{"zaris_partition_state", MetricType::gauge, "segments: first-last; state: healthy, degraded, recovering, unavailable", "1 for the state that the partition has as this node sees it."};
+constexpr MetricFamily partition_serving{"zaris_partition_serving", MetricType::gauge, "segments: first-last", "1 while this node serves the partition, otherwise 0."};
+constexpr MetricFamily partition_copies{"zaris_partition_copies_in_step", MetricType::gauge, "segments: first-last", "Copies of the partition that hold everything acknowledged: its owner and its synchronised replicas; 0 without an owner."};
+constexpr MetricFamily partition_generation{"zaris_partition_generation", MetricType::gauge, "segments: first-last", "Generation of the partition's ownership term; changes with every change of owner."};
+constexpr MetricFamily leader_changes{"zaris_leader_changes_total", MetricType::counter, "", "Times this node saw another leader, or another term of the same, than before."};
 constexpr MetricFamily elections{"zaris_leader_elections_total", MetricType::counter, "", "Times this node became the leader."};
 constexpr MetricFamily promotions{"zaris_partition_promotions_total", MetricType::counter, "", "Partitions that this node, as the leader, gave to another owner because theirs was gone."};
 constexpr MetricFamily hand_overs{"zaris_partition_hand_overs_total", MetricType::counter, "", "Partitions that this node, as the leader, gave to another owner because theirs drains."};
@@ -52,7 +59,8 @@ constexpr MetricFamily peer_sent{"zaris_cluster_peer_sent_bytes_total", MetricTy
 constexpr MetricFamily peer_received{"zaris_cluster_peer_received_bytes_total", MetricType::counter, "", "Bytes read from other nodes."};
 
 constexpr MetricFamily families[] = {members, members_draining, partitions, without_owner, without_replica, leads, leader_known, leader_term, map_version, ownership_version,
-    converged, registered, name_taken, peers, etcd_up, etcd_silence, owned, serving, lag, elections, promotions, hand_overs, terms, fenced, set_changes, grants,
+    converged, registered, name_taken, peers, etcd_up, etcd_silence, owned, serving, lag, lag_seconds, partition_state, partition_serving,
+    partition_copies, partition_generation, leader_changes, elections, promotions, hand_overs, terms, fenced, set_changes, grants,
     differences, cures, lists, watch_ends, lease_losses, sessions_ended, peers_lost, peer_sent, peer_received};
 
 constexpr std::string_view partition_states[] = {"healthy", "degraded", "recovering", "unavailable"};
@@ -167,6 +175,7 @@ void put_region_metrics(admin::MetricSink& sink, const RegionStatus& status) {
   sink.put(members, d(status.members.size() - here), {{"state", "missing"}});
   sink.put(members_draining, d(drains));
   std::uint64_t by_state[std::size(partition_states)] = {}, nobody = 0, alone = 0, mine = 0, served = 0, behind = 0;
+  std::map<std::string, double> replica_seconds;
   for (const RegionStatus::Partition& partition : status.partitions) {
     for (std::size_t i = 0; i < std::size(partition_states); ++i) by_state[i] += partition.state == partition_states[i] ? 1 : 0;
     const bool unowned = partition.owner.empty() || partition.state == "unavailable";
@@ -175,7 +184,14 @@ void put_region_metrics(admin::MetricSink& sink, const RegionStatus& status) {
     mine += partition.owner == status.self ? 1 : 0;
     served += partition.role == "serving" ? 1 : 0;
     behind = std::max(behind, partition.replica_lag_revisions);
+    for (const auto& [replica, seconds] : partition.replica_lag_seconds) replica_seconds[replica] = std::max(replica_seconds[replica], seconds);
+    const admin::Labels of{{"segments", fmt::format("{}-{}", partition.first, partition.first + std::max(partition.segments, 1u) - 1)}};
+    sink.put_state(partition_state, "state", partition_states, partition.state.empty() ? "unavailable" : partition.state, of);
+    sink.put(partition_serving, partition.role == "serving" ? 1 : 0, of);
+    sink.put(partition_copies, unowned ? 0 : d(partition.synchronised.size() + 1), of);
+    sink.put(partition_generation, partition.generation.value(), of);
   }
+  for (const auto& [replica, seconds] : replica_seconds) sink.put(lag_seconds, seconds, {{"replica", replica}});
   for (std::size_t i = 0; i < std::size(partition_states); ++i) sink.put(partitions, d(by_state[i]), {{"state", std::string(partition_states[i])}});
   sink.put(without_owner, d(nobody));
   sink.put(without_replica, d(alone));
@@ -193,6 +209,7 @@ void put_region_metrics(admin::MetricSink& sink, const RegionStatus& status) {
   sink.put(owned, d(mine));
   sink.put(serving, d(served));
   sink.put(lag, d(behind));
+  sink.put(leader_changes, d(status.leader_changes));
   sink.put(elections, d(status.elections));
   sink.put(promotions, d(status.promotions));
   sink.put(hand_overs, d(status.hand_overs));

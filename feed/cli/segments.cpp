@@ -21,11 +21,13 @@ int show_segments(const FeedEndpoint& endpoint, const std::string& format, std::
     for (const auto& row : page->rows) {
       out << fmt::format("{{\"segment\":{},\"generation\":{},\"head\":{},\"floor\":{}}}\n", row.segment.value(), row.head.generation.value(), row.head.revision.value(), row.floor.value());
     }
+    for (const SegmentId segment : page->unavailable) out << fmt::format("{{\"segment\":{},\"unavailable\":true}}\n", segment.value());
   } else {
     out << fmt::format("{:>7} {:>24} {:>14} {:>12}\n", "SEGMENT", "HEAD", "FLOOR", "HELD");
     for (const auto& row : page->rows) {
       out << fmt::format("{:>7} {:>24} {:>14} {:>12}\n", row.segment.value(), to_string(row.head), row.floor.value(), row.head.revision.value() + 1 - row.floor.value());
     }
+    for (const SegmentId segment : page->unavailable) out << fmt::format("{:>7} {:>24}\n", segment.value(), "unavailable");
     if (page->rows.size() != page->segments_total) err << fmt::format("zaris-feed: {} of {} segments are served here now\n", page->rows.size(), page->segments_total);
   }
   out.flush();

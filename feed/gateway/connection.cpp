@@ -440,6 +440,7 @@ void Connection::on_authority() {
 void Connection::go_away(std::uint32_t within_ms) {
   if (!stream_) return;
   stream_->go_away("this gateway is being stopped", within_ms);
+  ++shared_.counters.go_aways;
   host_.wants_turn(*this);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "feed/message/message.hpp"
 
 namespace zaris::feed {
 
@@ -36,6 +37,8 @@ struct GatewaySnapshot {
   std::uint64_t connections_open = 0;             // of any kind
   std::uint64_t handshakes_open = 0;              // connections that have not asked for anything yet
   std::uint64_t accept_pauses_total = 0;          // out of descriptors or memory
+  std::uint64_t go_aways_total = 0;               // zaris_feed_go_aways_total: sessions told that this process leaves
+  std::array<std::uint64_t, end_reasons> stream_ends_total{};   // zaris_feed_stream_ends_total, by EndReason
   std::uint64_t records_filtered_total = 0;       // zaris_feed_events_filtered_total
   std::uint64_t buffered_bytes = 0;               // zaris_feed_buffered_bytes: waiting for peers
   std::uint64_t buffered_bytes_max = 0;           // zaris_feed_buffer_limit_bytes

@@ -21,6 +21,7 @@ void add_counters(SourceCounters& to, const SourceCounters& from) {
   to.chunks += from.chunks;
   to.chunk_records += from.chunk_records;
   to.progresses += from.progresses;
+  for (std::size_t i = 0; i < to.stream_ends.size(); ++i) to.stream_ends[i] += from.stream_ends[i];
 }
 
 FeedThread::FeedThread(SharedState& shared)

@@ -100,6 +100,7 @@ class TlsGateway final : public Gateway {
       to.records_sent_total = totals.streams[i].records + totals.streams[i].chunk_records;
       to.progresses_sent_total = totals.streams[i].progresses;
       out.records_filtered_total += totals.streams[i].filtered;
+      for (std::size_t r = 0; r < out.stream_ends_total.size(); ++r) out.stream_ends_total[r] += totals.streams[i].stream_ends[r];
       for (std::size_t r = 0; r < to.disconnects_total.size(); ++r) to.disconnects_total[r] = c.transports[i].disconnects[r];
     }
     for (std::size_t r = 0; r < out.refused_total.size(); ++r) out.refused_total[r] = c.refused[r];
@@ -107,6 +108,7 @@ class TlsGateway final : public Gateway {
     out.connections_open = c.connections_open;
     out.handshakes_open = c.handshakes_open;
     out.accept_pauses_total = c.accept_pauses;
+    out.go_aways_total = c.go_aways;
     out.buffered_bytes = totals.held_bytes;
     // One message, what the channel gathers, and what a peer has begun to say.
     out.buffered_bytes_max = shared_.options.sessions_max * (shared_.options.session.batch_bytes + (128u << 10) + shared_.options.message_bytes_max);

@@ -20,7 +20,7 @@ struct SharedCounters {
   std::array<PerTransport, transport_names.size()> transports{};
   std::array<std::atomic<std::uint64_t>, refused_reason_names.size()> refused{};
   std::array<std::atomic<std::uint64_t>, handshake_failure_names.size()> handshakes_failed{};
-  std::atomic<std::uint64_t> connections_open{0}, handshakes_open{0}, accept_pauses{0};
+  std::atomic<std::uint64_t> connections_open{0}, handshakes_open{0}, accept_pauses{0}, go_aways{0};
 };
 
 struct SharedState {

@@ -40,6 +40,7 @@ enum class EndReason : std::uint8_t {
   wrong_cluster = 7, scope_mismatch = 8, scope_revoked = 9, unauthorised = 10, ownership_moving = 11, too_slow = 12,
   dropped = 13, shutting_down = 14, protocol_error = 15, version_unsupported = 16,
 };
+inline constexpr std::size_t end_reasons = 17;     // one above the last
 [[nodiscard]] std::string_view name(EndReason reason);
 
 // ---- follower → gateway -------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ struct RelayCounters {
   std::uint64_t attached = 0, reattached = 0;    // segments, at a node; of them, those that the follower had been reading
   std::uint64_t nodes_lost = 0;                  // connections that ended by themselves
   std::uint64_t broken = 0;                      // ended here, since what came did not fit
+  std::uint64_t go_aways = 0;                    // nodes that said that they leave
 };
 
 class Relay {

@@ -54,7 +54,9 @@ void RelayCore::end(EndReason reason, std::string_view text) {
   if (welcomed_) {
     if (reason == EndReason::shutting_down) control_.push_back(encode(GatewayMessage{GoAway{std::string(text), 0}}));
     for (std::size_t i = 0; i < segments_.size(); ++i) {
-      if (segments_[i].wanted) control_.push_back(encode(GatewayMessage{StreamEnd{id_of(i), reason, std::string(text), {}, {}, {}, segments_[i].subscription}}));
+      if (!segments_[i].wanted) continue;
+      counters_.passed.count_end(reason);
+      control_.push_back(encode(GatewayMessage{StreamEnd{id_of(i), reason, std::string(text), {}, {}, {}, segments_[i].subscription}}));
     }
   }
   ended_ = SessionEnd{std::string(name(reason)), std::string(text), false};

@@ -70,7 +70,10 @@ RelayCore::Passed RelayCore::pass(Upstream& u, std::string& out) {
     else if (auto* pong = std::get_if<Pong>(&**decoded)) passed = on(u, *pong, out);
     else if (auto* subscribed = std::get_if<Subscribed>(&**decoded)) passed = on(u, *subscribed, out);
     else if (auto* end = std::get_if<StreamEnd>(&**decoded)) passed = on(u, *end, out);
-    else if (std::holds_alternative<GoAway>(**decoded)) table_doubt_ = true;  // it hands over what it owns, segment by segment
+    else if (std::holds_alternative<GoAway>(**decoded)) {
+      table_doubt_ = true;  // it hands over what it owns, segment by segment
+      ++counters_.go_aways;
+    }
     else if (std::holds_alternative<ErrorMessage>(**decoded)) broken(u, "it ended the session");
   }
   // A node that did not fit is gone with all that it said.
@@ -139,6 +142,7 @@ RelayCore::Passed RelayCore::on(Upstream& u, StreamEnd& m, std::string& out) {
   s.wanted = false;
   --wanted_;
   m.subscription = s.subscription;
+  counters_.passed.count_end(m.reason);
   encode_to(out, GatewayMessage{std::move(m)});
   return Passed::message;
 }

@@ -66,10 +66,11 @@ class Watch final : public RegionWatch {
       const SegmentId id{static_cast<std::uint16_t>(i)};
       const RelayNode* owner = table_->owner(id);
       const auto page = owner != nullptr ? fresh.find(owner->id) : fresh.end();
-      if (page == fresh.end()) continue;
-      const auto& rows = page->second->page.rows;
-      const auto row = std::lower_bound(rows.begin(), rows.end(), id, [](const SegmentRow& r, SegmentId s) { return r.segment < s; });
-      if (row == rows.end() || row->segment != id) continue;
+      const SegmentRow* row = page != fresh.end() ? find(page->second->page, id) : nullptr;
+      if (row == nullptr) {
+        out.unavailable.push_back(id);
+        continue;
+      }
       out.rows.push_back(*row);
       closed = std::min(closed, page->second->page.closed_time_us);
     }
@@ -89,6 +90,11 @@ class Watch final : public RegionWatch {
     SegmentsPage page;
     Clock::time_point at;
   };
+
+  static const SegmentRow* find(const SegmentsPage& page, SegmentId id) {
+    const auto row = std::lower_bound(page.rows.begin(), page.rows.end(), id, [](const SegmentRow& r, SegmentId s) { return r.segment < s; });
+    return row != page.rows.end() && row->segment == id ? &*row : nullptr;
+  }
 
   void ask_tables() {
     std::unique_lock lock(mutex_);

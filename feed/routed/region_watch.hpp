@@ -37,7 +37,7 @@ class RegionWatch {
   [[nodiscard]] virtual std::shared_ptr<const RoutingTable> table() const = 0;   // null: none yet
   // The table may be old: ask at once, though no more often than every 50 ms.
   virtual void doubt() = 0;
-  // From each owner, not older than three intervals; what nobody serves is left out. The closed time is 0 while any is left out.
+  // From each owner, not older than three intervals; what nobody serves is listed as unavailable. The closed time is 0 while any is.
   [[nodiscard]] virtual SegmentsPage segments() const = 0;
   [[nodiscard]] virtual RegionWatchState state() const = 0;
 };

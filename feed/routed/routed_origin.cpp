@@ -34,6 +34,7 @@ class Nodes {
 
   // What the relay wants done; said once everything that came in has been told to it.
   void act() {
+    count();
     if (relay_.take_table_doubt()) watch_.doubt();
     for (RelayCommand& command : relay_.take_commands()) {
       if (command.kind == RelayCommand::Kind::hang_up) {
@@ -74,10 +75,26 @@ class Nodes {
   [[nodiscard]] Now now() const { return host_.now(); }
 
  private:
+  // What this session has come to since it was last counted.
+  void count() {
+    if (!options_.counters) return;
+    const RelayCounters now = relay_.counters();
+    const auto add = [](std::atomic<std::uint64_t>& to, std::uint64_t is, std::uint64_t was) {
+      if (is != was) to.fetch_add(is - was, std::memory_order_relaxed);
+    };
+    add(options_.counters->attached, now.attached, counted_.attached);
+    add(options_.counters->reattached, now.reattached, counted_.reattached);
+    add(options_.counters->nodes_lost, now.nodes_lost, counted_.nodes_lost);
+    add(options_.counters->broken, now.broken, counted_.broken);
+    add(options_.counters->go_aways, now.go_aways, counted_.go_aways);
+    counted_ = now;
+  }
+
   RegionWatch& watch_;
   const RoutedOptions& options_;
   const StreamHost host_;
   Relay& relay_;
+  RelayCounters counted_;
   std::shared_ptr<const RoutingTable> table_;
   std::map<std::string, std::unique_ptr<FeedConnection>> nodes_;
 };

@@ -6,6 +6,7 @@
 #include "feed/gateway/origin.hpp"
 #include "feed/relay/relay.hpp"
 #include "feed/routed/region_watch.hpp"
+#include "feed/routed/routed_counters.hpp"
 
 namespace zaris::feed {
 
@@ -13,6 +14,7 @@ struct RoutedOptions {
   RelayOptions relay;
   std::shared_ptr<const tls::Context> feed_tls;          // as RegionWatchOptions
   std::uint64_t message_bytes_max = 4u << 20;            // of one message from a follower
+  std::shared_ptr<RoutedCounters> counters;              // null: nobody looks
 };
 
 // `watch` outlives it. Whoever hosts the gateway calls Gateway::authority_changed when the watch has a newer table.

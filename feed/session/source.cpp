@@ -352,6 +352,7 @@ void Source::end_segment(SegmentId id, EndReason reason, std::string text, std::
   const bool about_the_log = reason == EndReason::below_floor || reason == EndReason::diverged || reason == EndReason::unknown_lineage ||
                              reason == EndReason::source_reset || reason == EndReason::ahead_of_source || reason == EndReason::too_slow;
   if (about_the_log && !serves(id)) return moving(id);
+  counters_.count_end(reason);
   const bool with_lineage = reason == EndReason::diverged || reason == EndReason::unknown_lineage || reason == EndReason::source_reset;
   queue({.kind = Control::Kind::stream_end, .segment = id, .subscription = at(id).subscription, .reason = reason,
          .with_lineage = with_lineage, .code = {}, .text = std::move(text), .surviving = surviving, .floor = floor});

@@ -10,6 +10,7 @@
 // since heads may only be believed unchanged if the map was drained after the Ping came in and after the closed time
 // was read. Without step 2 in between, next_message looks at every head of the session itself.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -68,6 +69,10 @@ struct SessionEnd { std::string code; std::string text; bool protocol_error = fa
 
 struct SourceCounters {
   std::uint64_t batches = 0, records = 0, record_bytes = 0, filtered = 0, chunks = 0, chunk_records = 0, progresses = 0;
+  std::array<std::uint64_t, end_reasons> stream_ends{};   // said to the reader, by EndReason
+  void count_end(EndReason reason) {
+    if (const auto at = static_cast<std::size_t>(reason); at < stream_ends.size()) ++stream_ends[at];
+  }
 };
 
 class SourceSession {

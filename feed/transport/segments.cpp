@@ -8,6 +8,13 @@
 
 namespace zaris::feed {
 
+namespace {
+
+// The library would take -1 for 65535.
+bool is_segment(const nlohmann::json& value) { return value.is_number_unsigned() && value.get<std::uint64_t>() < 16384; }
+
+}  // namespace
+
 Result<SegmentsPage> parse_segments(std::string_view text) {
   const auto malformed = [](std::string_view what) { return failure("feed_segments_malformed", fmt::format("the answer to GET /v1/segments is not understood: {}", what)); };
   const auto json = nlohmann::json::parse(text, nullptr, false);
@@ -24,8 +31,16 @@ Result<SegmentsPage> parse_segments(std::string_view text) {
     if (!rows.is_array() || rows.size() > 16384) return malformed("segments");
     out.rows.reserve(rows.size());
     for (const auto& row : rows) {
+      if (!is_segment(row.at("segment"))) return malformed("segment");
       out.rows.push_back({SegmentId{row.at("segment").get<std::uint16_t>()}, {Generation{row.at("generation").get<std::uint32_t>()}, Revision{row.at("head").get<std::uint64_t>()}},
                           Revision{row.at("floor").get<std::uint64_t>()}});
+    }
+    if (const auto none = json.find("unavailable"); none != json.end()) {
+      if (!none->is_array() || none->size() > 16384) return malformed("unavailable");
+      for (const auto& segment : *none) {
+        if (!is_segment(segment)) return malformed("unavailable");
+        out.unavailable.push_back(SegmentId{segment.get<std::uint16_t>()});
+      }
     }
     return out;
   } catch (const nlohmann::json::exception& e) {
@@ -44,7 +59,13 @@ std::string format_segments(const SegmentsPage& page) {
                    row.head.revision.value(), row.floor.value());
     comma = ",";
   }
-  out += "]}\n";
+  out += ']';
+  if (!page.unavailable.empty()) {
+    out += ",\"unavailable\":[";
+    for (std::size_t i = 0; i < page.unavailable.size(); ++i) fmt::format_to(std::back_inserter(out), "{}{}", i == 0 ? "" : ",", page.unavailable[i].value());
+    out += ']';
+  }
+  out += "}\n";
   return out;
 }
 

@@ -20,6 +20,8 @@ struct SegmentsPage {
   std::uint32_t segments_total = 0;
   WallMicros closed_time_us = 0;
   std::vector<SegmentRow> rows;
+  // Of a gateway that speaks for all nodes of a region: segments that nobody serves now. A node does not know, and says nothing.
+  std::vector<SegmentId> unavailable;
 };
 // docs/formats/feed.md, "GET /v1/segments". Error: feed_segments_malformed.
 [[nodiscard]] Result<SegmentsPage> parse_segments(std::string_view json);

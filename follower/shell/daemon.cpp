@@ -268,6 +268,13 @@ class Daemon {
       const std::string name = request.parameters.at("name");
       const auto at = links_.find(name);
       if (at == links_.end()) return unknown_link(name);
+      // What is said in a way that is not understood must not be carried out in another.
+      if (request.body.find_first_not_of(" \t\r\n") != std::string::npos)
+        return admin::http_error(400, {"input_invalid", fmt::format("{} takes no body", verb), "words belong into the query: POST /v1/links/NAME/pause?reason=…"});
+      for (const auto& [word, value] : request.query) {
+        if (verb == "pause" && word == "reason") continue;
+        return admin::http_error(400, {"input_invalid", fmt::format("{} does not know {}", verb, printable(word)), "pause takes reason=; the others take nothing"});
+      }
       auto done = say([act, request, link = at->second.get()] { return act(*link, request); }, *at->second);
       logging::write(Level::info, "operator_verb", fmt::format("link {} {}: {}", name, verb, done ? "done" : done.error().text()), {{"audit", "1"}});
       if (!done) return admin::http_error(409, done.error());

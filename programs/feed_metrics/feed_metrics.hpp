@@ -4,6 +4,7 @@
 
 #include "cluster/admin/metrics.hpp"
 #include "feed/gateway/counters.hpp"
+#include "feed/routed/routed_counters.hpp"
 
 namespace zaris {
 
@@ -17,7 +18,7 @@ struct TableMetrics {
   std::uint64_t failures = 0;
   std::uint32_t unowned = 0;
 };
-void put_table(admin::MetricSink& sink, const TableMetrics& table);
+void put_table(admin::MetricSink& sink, const TableMetrics& table, const feed::RoutedCounters& counters);
 [[nodiscard]] std::span<const admin::MetricFamily> table_families();
 
 }  // namespace zaris

@@ -99,6 +99,7 @@ class Daemon {
     routed.relay.fresh_interval_us = static_cast<MonoMicros>(config.feed.fresh_interval_us);
     routed.relay.heartbeat_us = static_cast<MonoMicros>(config.feed.heartbeat_us);
     routed.feed_tls = dial_;
+    routed.counters = counters_;
     feed::GatewayOptions options;
     options.address = config.listeners.feed.address;
     options.access = access_of(config);
@@ -181,7 +182,7 @@ class Daemon {
     certificates_.put(sink);
     const auto table = watch_->table();
     const auto state = watch_->state();
-    put_table(sink, {table ? table->version : 0, state.age_seconds, state.failed, table ? unowned(*table) : 0});
+    put_table(sink, {table ? table->version : 0, state.age_seconds, state.failed, table ? unowned(*table) : 0}, *counters_);
   }
 
   std::string status() const {
@@ -208,6 +209,7 @@ class Daemon {
   std::shared_ptr<tls::Context> listen_, dial_;
   admin::CertificateWatch certificates_;
   std::shared_ptr<feed::Gateway> listening_;                 // for the watch's thread
+  const std::shared_ptr<feed::RoutedCounters> counters_ = std::make_shared<feed::RoutedCounters>();
   std::unique_ptr<feed::RegionWatch> watch_;
   std::shared_ptr<feed::Gateway> gateway_;
   admin::AdminServer admin_;

@@ -6,6 +6,8 @@ import pathlib
 import random
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness.processes import BIN, Bench, assert_equal  # noqa: E402
@@ -54,6 +56,19 @@ with Bench("cli-links") as bench:
     zaris("digest", "--url", a.url, "--url", b.url)
     pins = json.loads(zaris("feed", "followers", "--url", a.url, "-o", "json").stdout)
     check("a pin", [(p["link"], p["attached"]) for p in pins], [("a-to-b", True)])
+
+    # What is said in a way that is not understood is refused, and nothing is done.
+    def post(target, body):
+        request = urllib.request.Request(f"{admin[1]}{target}", method="POST", data=body, headers={"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as refused:
+            return refused.code, json.loads(refused.read())
+    for target, body in (("/v1/links/a-to-b/pause", b"{reason"), ("/v1/links/a-to-b/pause", b'{"reason":"x"}'), ("/v1/links/a-to-b/pause?raeson=x", b""), ("/v1/links/a-to-b/resume?reason=x", b"")):
+        status, answer = post(target, body)
+        check(f"refused: {target} {body}", (status, answer["code"]), (400, "input_invalid"))
+    check("not paused by it", json.loads(zaris("link", "show", "a-to-b", "-o", "json", *admin).stdout)["state"], "running")
 
     # Paused it keeps its place, and says so; what is written meanwhile comes afterwards.
     zaris("link", "pause", "a-to-b", "--reason", "maintenance", *admin)

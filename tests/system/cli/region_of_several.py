@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
-from harness.processes import BIN, Bench, free_port  # noqa: E402
+from harness.processes import BIN, Bench, Process, caught_up, free_port  # noqa: E402
 from harness.waiting import eventually  # noqa: E402
 from region import Region  # noqa: E402
 
@@ -33,12 +33,38 @@ def zaris(*arguments, status=0):
     return done
 
 
+def with_feeds(region):
+    """Each node gets a feed of its own for the gateway; every node's roster names all of them."""
+    ports = {node.name: free_port() for node in region.nodes}
+    for node in region.nodes:
+        node.config["listeners"]["feed"] = {"address": f"127.0.0.1:{ports[node.name]}"}
+        node.config["roster"] = [{**row, "feed_port": ports[row["name"]]} for row in node.config["roster"]]
+
+
+def front_door(bench, region, target):
+    """A gateway before the region, and a follower with link `l` that reads it and writes into `target`."""
+    run("tls", "dev-ca", "--dir", bench.certificates, "--server", "gateway")
+    ca = bench.certificates
+    feed, admin = free_port(), free_port()
+    gateway = Process("gateway", "zaris-gateway", bench.folder / "gateway", {
+        "upstream": {"seeds": [f"zaris://127.0.0.1:{n.client_port}" for n in region.nodes]},
+        "tls": {"cert": str(ca / "gateway.crt"), "key": str(ca / "gateway.key"), "ca": str(ca / "ca.crt")},
+        "listeners": {"feed": {"address": f"127.0.0.1:{feed}"}, "admin": {"address": f"127.0.0.1:{admin}"}},
+        "logging": {"level": "info", "format": "json"}}, admin)
+    gateway.feed_port = feed
+    bench.members.append(gateway)
+    gateway.start("ready")
+    return gateway, bench.follower(target, [bench.link("l", gateway)]).start()
+
+
 def url_of(node):
     return f"zaris://127.0.0.1:{node.client_port}/main"
 
 
 with Bench("region-operators") as bench:
-    region = Region(bench, "a", factor=3, segments=256, listeners__feed__address="off", node__on_empty_start="hold").start()
+    region = Region(bench, "a", factor=3, segments=256, node__on_empty_start="hold", feed={"access": [{"subject": "gateway", "prefixes": [""]}]})
+    with_feeds(region)
+    region.start()
     everybody = ("--url", region.url)
     eventually(lambda: run("status", *everybody).returncode == 0, "healthy", 60)
     zaris("kv", "put", "greeting", "hello", *everybody)
@@ -77,6 +103,32 @@ with Bench("region-operators") as bench:
     check("metrics", [metrics[m] for m in ('zaris_cluster_members{state="registered"}', 'zaris_cluster_partitions{state="healthy"}', "zaris_partitions_owned", "zaris_etcd_up")], [3, 3, 1, 1])
     check("readiness names its checks", region.nodes[0].http("/readyz?verbose").count("registered") > 0, True)
 
+    # A follower's pins are shown and dropped at every node, whichever is asked; what is held for replicas is left alone.
+    def listed(*more):
+        return json.loads(zaris("feed", "followers", "-o", "json", *more).stdout)
+    check("no follower", listed(*everybody), [])
+    check("nothing is pinned by followers", json.loads(zaris("status", *everybody, "-o", "json").stdout)["regions"][0]["pins"], 0)
+    replicas = listed("--replicas", "--url", url_of(region.nodes[1]))
+    check("each node holds for two replicas", sorted((p["node"], p["link"]) for p in replicas), sorted((f"a{i}", f"a{j}") for i in (1, 2, 3) for j in (1, 2, 3) if i != j))
+    zaris("feed", "drop", "a2", *everybody, "--yes", status=1)
+    # An alert about a reader that is away must not speak of a replica.
+    series = region.nodes[0].metrics()
+    check("no follower's pin", [k for k in series if k.startswith("zaris_pin_")] + [series[f'zaris_pins{{state="{s}"}}'] for s in ("attached", "away", "lost")], [0, 0, 0])
+    target = bench.region("t", segments=256).start("ready")
+    gateway, follower = front_door(bench, region, target)
+    caught_up(follower, "l", 60)
+    eventually(lambda: [(p["node"], p["principal"], p["link"], p["attached"]) for p in listed(*everybody)] == [(f"a{i}", "follower", "l", True) for i in (1, 2, 3)], "a row per node", 30)
+    check("one follower", json.loads(zaris("status", *everybody, "-o", "json").stdout)["regions"][0]["pins"], 1)
+    follower.stop()
+    eventually(lambda: len(listed(*everybody)) == 3 and not any(p["attached"] for p in listed(*everybody)), "it is away, and its place is kept", 30)
+    check("at 3 of 3", "at 3 of 3 nodes" in zaris("feed", "drop", "l", "--url", url_of(region.nodes[2]), "--dry-run").stderr, True)
+    check("dropped", "dropped 3 of 3" in zaris("feed", "drop", "l", "--url", url_of(region.nodes[2]), "--yes").stderr, True)
+    eventually(lambda: listed(*everybody) == [], "and at no node comes back", 30)
+    ends = [v for k, v in gateway.metrics().items() if k.startswith("zaris_feed_stream_ends_total")]
+    check("every reason is there", len(ends), 16)
+    gateway.stop()
+    target.kill()
+
     # A drain: everything goes, nothing comes back, until it is taken back.
     zaris("node", "drain", "a9", *everybody, "--yes", status=7)
     zaris("node", "drain", "a2", *everybody, "--no-input", status=2)
@@ -103,6 +155,11 @@ with Bench("region-operators") as bench:
     zaris("node", "drain", "a2", *everybody, "--undo")
     check("taken back twice", "not being drained" in zaris("node", "drain", "a2", *everybody, "--undo").stderr, True)
     eventually(lambda: json.loads(run("node", "show", "a2", *everybody, "-o", "json").stdout)["owns"] == 1, "its partition is given back", 90)
+
+    partition = [region.nodes[0].metrics()[f'{m}{{segments="0-85"}}'] for m in ("zaris_partition_serving", "zaris_partition_copies_in_step")]
+    check("a partition's metrics", partition, [1, 3])
+    lag = {k: v for k, v in region.nodes[0].metrics().items() if k.startswith("zaris_replication_lag_seconds")}
+    check("a replica's", sorted(lag), ['zaris_replication_lag_seconds{replica="a2"}', 'zaris_replication_lag_seconds{replica="a3"}'])
 
     # Without etcd it serves on, and says what is wrong.
     eventually(lambda: run("status", *everybody).returncode == 0, "healthy before etcd goes", 60)

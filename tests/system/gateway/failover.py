@@ -130,6 +130,12 @@ def bootstraps(follower):
     return sum(v for k, v in follower.metrics().items() if "bootstraps_total" in k)
 
 
+def page(cluster, gateway):
+    """GET /v1/segments, as `zaris feed segments` shows it."""
+    return json.loads(processes.run_zaris("segments", "--feed", f"zariss://127.0.0.1:{gateway.feed_port}", "--ca", cluster.certificates / "ca.crt",
+                                          "--cert", cluster.certificates / "follower.crt", "--key", cluster.certificates / "follower.key", "-o", "json", program="zaris-feed").stdout)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=2)
@@ -200,12 +206,17 @@ def run(bench, a, arguments):
     assert not writer.failed, f"an import failed during a drain: {writer.failed[:1]}"
     print(f"equal after {victim.name} left in order under load, still {first:g} bootstraps, no write failed")
     victim.start("ready")
-    page = json.loads(processes.run_zaris("segments", "--feed", f"zariss://127.0.0.1:{gateway.feed_port}", "--ca", a.certificates / "ca.crt", "--cert", a.certificates / "follower.crt",
-                                          "--key", a.certificates / "follower.key", "-o", "json", program="zaris-feed").stdout)
-    print(f"segments listed: {len(page.get('segments', []))}")
+    eventually(lambda: (len(page(a, gateway)["segments"]), "unavailable" in page(a, gateway)) == (SEGMENTS, False), "every segment is listed as served", 30)
+    again = gateway.metrics()["zaris_gateway_reattached_segments_total"]
+    assert again >= 1, f"segments went to other owners at each fault, and {again:g} were attached again"
+    assert gateway.metrics()["zaris_gateway_node_connections_lost_total"] >= 1
     tail = processes.run_zaris("tail", "--feed", f"zariss://127.0.0.1:{gateway.feed_port}", "--ca", a.certificates / "ca.crt", "--cert", a.certificates / "follower.crt",
                                "--key", a.certificates / "follower.key", "--since", "oldest", "--count", "100", "-o", "ndjson", program="zaris-feed")
     assert len([line for line in tail.stdout.splitlines() if '"op"' in line]) >= 100, tail.stdout[-500:]
+    # Nobody serves anything: that is said, and not left to be missed.
+    for node in a.nodes.values():
+        node.kill()
+    eventually(lambda: page(a, gateway).get("unavailable") == list(range(SEGMENTS)), "every segment is listed as unavailable", 30)
     assert gateway.stop() == 0
 
 

@@ -1,6 +1,7 @@
 // What the command line decides without a server.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,9 +9,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "cluster/cli/exit_code.hpp"
 #include "cluster/cli/explain.hpp"
+#include "cluster/cli/http.hpp"
 #include "cluster/cli/input.hpp"
 #include "cluster/cli/ndjson.hpp"
 #include "cluster/cli/output.hpp"
@@ -74,12 +77,69 @@ TEST(Lines, MayBeWrittenByOthers) {
   EXPECT_TRUE(deleted->deleted);
   EXPECT_TRUE(read_line(R"({"key":"","value":""})")) << "the empty key is legal";
   for (const char* bad : {"", "[]", "null", "{", R"({"value":"Zg=="})", R"({"key":"Zg=="})", R"({"key":"Zg==","value":"Zg==","deleted":true})", R"({"key":"Z","value":""})",
+                          R"({"key":"Zg==","key":"Zm8=","value":""})", R"({"key":"Zg==","value":"Zg==","value":"Zm8=","item_version":1,"expires_us":0})",
+                          R"({"key":"Zg==","value":"Zg==","item_version":1,"expires_us":0,"expires_us":5})", R"({"key":"Zg==","value":"","":1,"":2})",
                           R"({"key":"Zg==","value":"","expires_us":-1})", R"({"key":"Zg==","value":"","ttl":1})", R"({"key":"Zg==","value":"","expires_us":1}x)",
                           R"({"key":"Zg==","value":"","item_version":1,"expires_us":99999999999999999999999})"}) {
     const auto row = read_line(bad);
     ASSERT_FALSE(row) << bad;
     EXPECT_EQ(row.error().code, "input_invalid");
   }
+}
+
+TEST(Lines, AMemberTwiceIsNamed) {
+  EXPECT_EQ(read_line(R"({"key":"Zg==","value":"Zg==","value":"Zm8="})").error().what, "member 'value' twice");
+}
+
+// Answers one connection with these bytes and keeps it open until the other end leaves.
+class OneAnswer {
+ public:
+  explicit OneAnswer(std::string bytes) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&at), size), 0);
+    EXPECT_EQ(::listen(listener_, 1), 0);
+    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    url = "http://127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+    thread_ = std::thread([this, bytes = std::move(bytes)] {
+      const int peer = ::accept(listener_, nullptr, nullptr);
+      char buffer[4096];
+      ssize_t asked = ::read(peer, buffer, sizeof buffer);
+      for (std::size_t done = 0; done < bytes.size();) {
+        const auto sent = ::send(peer, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+        if (sent <= 0) break;
+        done += static_cast<std::size_t>(sent);
+      }
+      while (asked > 0) asked = ::read(peer, buffer, sizeof buffer);
+      ::close(peer);
+    });
+  }
+  ~OneAnswer() {
+    thread_.join();
+    ::close(listener_);
+  }
+  std::string url;
+
+ private:
+  int listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
+  std::thread thread_;
+};
+
+TEST(Http, TakesALargeAnswerAndRefusesOneThatIsTooLarge) {
+  const std::string body(9u << 20, 'x');  // above the library's own limit
+  {
+    OneAnswer large("HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    const auto answer = http("GET", large.url, "/v1/links", "", std::chrono::seconds(30));
+    ASSERT_TRUE(answer) << answer.error().text();
+    EXPECT_EQ(answer->body.size(), body.size());
+  }
+  // The first bytes of the body come with the head.
+  OneAnswer endless("HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n[1,2,3");
+  const auto answer = http("GET", endless.url, "/v1/links", "", std::chrono::seconds(30));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, "http_body_too_large") << answer.error().text();
 }
 
 // What was written, and then an error: the other end of a socket goes away with something unread.

@@ -157,6 +157,7 @@ TEST(CrossChecks, each_rule_of_the_node) {
       {{set("log.pin_bytes", "64MiB")}, "log.pin_bytes: 64MiB is less than log.budget_bytes (256MiB)"},
       {{set("segments", "100")}, "segments: 100 is not a power of two"},
       {{set("standalone", "false")}, "etcd.endpoints: a region of several processes needs etcd"},
+      {{set("standalone", "false"), set("node.on_empty_start", "serve")}, "node.on_empty_start: serve is for standalone: true"},
       {{set("listeners.client.address", "0.0.0.0:7861")}, "is not loopback and this listener has no TLS"},
       {{set("listeners.admin.address", "10.1.2.3:7881")}, "is not loopback and this listener has no TLS"},
       {{set("listeners.admin.address", "127.0.0.1:7861")}, "is already the address of listeners.client.address"},

@@ -180,6 +180,7 @@ TEST(FeedRelay, WhatDidNotSurviveIsTheFollowersBusiness) {
   EXPECT_EQ(r.user().ends[0].reason, EndReason::diverged);
   EXPECT_EQ(r.user().ends[0].segment, s0);
   EXPECT_EQ(r.user().ends[0].surviving->revision.value(), 2u);
+  EXPECT_EQ(r.relay().counters().passed.stream_ends[static_cast<std::size_t>(EndReason::diverged)], 1u);
   EXPECT_FALSE(r.reader().ended());
 }
 

@@ -68,6 +68,7 @@ TEST(FeedSubscribe, EveryPositionGetsTheAnswerThatTheLineageAndTheFloorGive) {
       EXPECT_EQ(end.lineage.has_value(), with_lineage) << c.what;
       EXPECT_EQ(end.floor, Revision{*c.end == EndReason::below_floor ? 8u : 0u}) << c.what;
       EXPECT_TRUE(store.pinned.empty()) << c.what;
+      EXPECT_EQ(rig.source().counters().stream_ends[static_cast<std::size_t>(*c.end)], 1u) << c.what;
     } else {
       ASSERT_EQ(rig.user().subscribed.size(), 1u) << c.what;
       EXPECT_EQ(rig.user().subscribed[0].accepted, c.low ? c.low->at : store.head(s0)) << c.what;
@@ -344,6 +345,7 @@ TEST(FeedEnd, AnOperatorsDropAndAShutdownAreToldSegmentBySegment) {
     EXPECT_EQ(rig.user().order[0] == "go_away", reason == EndReason::shutting_down);
     for (const StreamEnd& end : rig.user().ends) EXPECT_EQ(end.reason, reason);
     EXPECT_EQ(rig.source().ended()->code, name(reason));
+    EXPECT_EQ(rig.source().counters().stream_ends[static_cast<std::size_t>(reason)], 4u);
   }
 }
 

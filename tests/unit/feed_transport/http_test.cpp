@@ -103,7 +103,17 @@ TEST(Segments, RoundTripAndNonsense) {
   EXPECT_EQ(back->segments_total, 4u);
   ASSERT_EQ(back->rows.size(), 2u);
   EXPECT_EQ(back->rows[1].head, page.rows[1].head);
-  for (const char* text : {"", "[]", "{}", R"({"cluster":"xyz","segments_total":1,"closed_time_us":1,"segments":[]})", R"({"cluster":"0000000000000abc","segments_total":1,"closed_time_us":1,"segments":[{}]})"}) {
+  EXPECT_TRUE(back->unavailable.empty());
+  EXPECT_EQ(format_segments(page).find("unavailable"), std::string::npos) << "a node does not speak for others";
+  SegmentsPage whole = page;
+  whole.unavailable = {SegmentId{1}, SegmentId{2}};
+  const auto said = parse_segments(format_segments(whole));
+  ASSERT_TRUE(said) << said.error().text();
+  EXPECT_EQ(said->unavailable, whole.unavailable);
+  for (const char* text : {"", "[]", "{}", R"({"cluster":"xyz","segments_total":1,"closed_time_us":1,"segments":[]})", R"({"cluster":"0000000000000abc","segments_total":1,"closed_time_us":1,"segments":[{}]})",
+                           R"({"cluster":"0000000000000abc","segments_total":1,"closed_time_us":1,"segments":[{"segment":65536,"generation":1,"head":1,"floor":1}]})",
+                           R"({"cluster":"0000000000000abc","segments_total":1,"closed_time_us":1,"segments":[],"unavailable":[-1]})",
+                           R"({"cluster":"0000000000000abc","segments_total":1,"closed_time_us":1,"segments":[],"unavailable":"0"})"}) {
     ASSERT_FALSE(parse_segments(text)) << text;
     EXPECT_EQ(parse_segments(text).error().code, "feed_segments_malformed");
   }
