@@ -245,6 +245,7 @@ void TwoRegions::region_fault(Region& region, const char* name, MonoMicros mean)
       case 5: region.etcd_down(true); break;
       case 6:
         region.drain(victim);
+        if (&region == &source) drained_at_ = world.now();
         world.queue.after(world.faults.between(100'000, 3 * second), [this, &region, victim] {
           if (!world.healed && region.drained(victim)) region.kill(victim);
         });
@@ -273,7 +274,7 @@ void TwoRegions::fault_gateway() {
   if (kind == 2) gateway->drain();
   if (kind == 1) return;
   world.queue.after(world.faults.between(300'000, 3 * second), [this, gateway] {
-    if (!world.healed) gateway->start();
+    gateway->start();
   });
 }
 
@@ -384,8 +385,10 @@ void TwoRegions::persisting(const cursor::CursorCommit& commit) {
   }
 }
 
-// Whom a failover finds may be a node whose log begins behind a copy: the choice is by heads. A hand-over could have waited.
+// Whom a failover finds, or a drain, may be a node whose log begins behind a copy: the choice is by heads. To give back can wait.
 bool TwoRegions::by_failover(SegmentId segment) const {
+  constexpr MonoMicros drain_lasts = 20 * second;
+  if (drained_at_ && world.now() - *drained_at_ < drain_lasts) return true;
   const auto owner = source.owner(segment);
   if (!owner) return false;
   const auto& mirror = source.core(*owner).mirror();

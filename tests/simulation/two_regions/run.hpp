@@ -77,6 +77,7 @@ class TwoRegions {
   std::set<SegmentId> copied_;               // source segments whose first copy is whole
   std::uint64_t serial_ = 0;
   bool follower_wanted_ = true;
+  std::optional<MonoMicros> drained_at_;     // a node of the source, last
 };
 
 }  // namespace zaris::two_regions
