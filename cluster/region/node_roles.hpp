@@ -129,6 +129,7 @@ class NodeRoles {
   void count_only(const Role& role, const ownership::Members& members, bool in_change);
   [[nodiscard]] bool out_of_set(const std::string& peer, SegmentId segment) const;
   void hand_over(Role& role);
+  [[nodiscard]] std::optional<SegmentId> reader_below(const Role& role, const std::string& peer) const;
   void publish(Role& role);
   void ask_grants();
   void say(const Role& role, Weight weight, std::string_view event, const std::string& text) const;

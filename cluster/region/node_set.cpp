@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cluster/region/node_roles.hpp"
+#include "cluster/replication/session.hpp"
 
 namespace zaris::region {
 
@@ -161,12 +162,37 @@ void NodeRoles::hand_over_asked(const std::string& node, const protocol::HandOve
     (void)outside_.send(node, frame);
     return;
   }
+  // A drain cannot wait for readers that are away; to give back what was only lent can.
+  if (const auto below = mirror_.drains().contains(options_.self) ? std::nullopt : reader_below(*role, question.to)) {
+    std::string frame;
+    const std::string reason = fmt::format("segment {}: a reader of the feed stands where the log of {} does not reach back to", below->value(), question.to);
+    encode(frame, protocol::HandedOver{question.partition, question.generation, question.to, false, reason});
+    (void)outside_.send(node, frame);
+    say(*role, Weight::info, "hand_over_waits", reason);
+    return;
+  }
   role->phase = RolePhase::stopped;
   role->hand_over_to = question.to;
   role->hand_over_asker = node;
   role->reason = "handing over to " + question.to;
   publish(*role);
   say(*role, Weight::info, "handing_over", "writes stop; " + question.to + " takes over");
+}
+
+// A copy begins with an empty log: for whoever reads from a place before it, the node that was given it has nothing. Feed rule 7 and page
+// cluster, "Replication inside a region": no follower falls below the floor by a change of owners that could have waited.
+std::optional<SegmentId> NodeRoles::reader_below(const Role& role, const std::string& peer) const {
+  std::optional<SegmentId> below;
+  const auto pins = store_.pins(outside_.wall_now());
+  each_segment(role, [&](SegmentId segment) {
+    const Revision floor = replicator_.progress(peer, segment).floor;
+    for (const store::PinInfo& pin : pins) {
+      if (below || pin.lost || replication::is_replica_pin(store_, pin.key)) continue;
+      const auto place = store_.pin_place(pin.key, segment);
+      if (place && place->acknowledged != replication::holds_nothing && place->acknowledged.revision.next() < floor) below = segment;
+    }
+  });
+  return below;
 }
 
 // What was acknowledged is confirmed by the other one, marks included. A request that was being executed when the stop came is not

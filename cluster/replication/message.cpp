@@ -43,7 +43,7 @@ void pack_lineage(Packer& pack, const Lineage& lineage) {
 }
 
 void pack_row(Packer& pack, const FollowRow& row) {
-  pack.array(7);
+  pack.array(row.floor == Revision{0} ? 7 : 8);
   pack.uint(row.segment.value());
   pack.uint(row.generation.value());
   row.history ? pack.u64(row.history->value()) : pack.nil();
@@ -53,6 +53,7 @@ void pack_row(Packer& pack, const FollowRow& row) {
   char digest[16];
   row.digest.to_bytes(digest);
   pack.bin({digest, sizeof digest});
+  if (row.floor != Revision{0}) pack.uint(row.floor.value());
 }
 
 void pack_row(Packer& pack, const FollowingRow& row) {

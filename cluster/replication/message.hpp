@@ -36,6 +36,7 @@ struct FollowRow {
   bool copying = false;               // a copy had begun and is not whole: nothing of what is held counts
   std::uint64_t count = 0;            // live keys held, and their digest
   Digest digest;
+  Revision floor;                     // its log begins there; 0: it does not say
   friend bool operator==(const FollowRow&, const FollowRow&) = default;
 };
 struct Follow {

@@ -115,6 +115,7 @@ bool decode(std::string_view body, Follow& out) {
     } else {
       in.fail();
     }
+    row.floor = Revision{inner.uint()};
   });
   read_segments(in, places, out.stop);
   return whole(in, places);

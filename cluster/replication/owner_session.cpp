@@ -127,7 +127,7 @@ ReplicaProgress OwnerSession::progress(SegmentId segment) const {
   // A term that ended a moment ago, perhaps at a node that owns the segment again: what was confirmed in it counts no more.
   if (follows(s) && !still_source(segment, s, nullptr)) return {};
   const auto marks = s.marks_received == 0 ? std::nullopt : std::optional(s.marks_received - 1);
-  return {s.phase, s.received, marks, s.synchronised};
+  return {s.phase, s.received, marks, s.synchronised, s.floor};
 }
 
 std::vector<SegmentId> OwnerSession::take_changed() {
@@ -258,6 +258,7 @@ FollowingRow OwnerSession::decide(SegmentId id, const Asked& asked, bool copy_no
   if (decision.how == FollowHow::log) {
     begin_log(s, id, view, asked.row.head.at);
     s.received = asked.row.head.at;
+    s.floor = asked.row.floor;
     s.sent_id = asked.row.head.generation_id;
     return row;
   }
@@ -265,6 +266,7 @@ FollowingRow OwnerSession::decide(SegmentId id, const Asked& asked, bool copy_no
   row.lineage = view.lineage;
   row.newest_timestamp_us = view.newest_timestamp_us;
   begin_log(s, id, view, view.head);
+  s.floor = view.head.revision.next();
   if (decision.how == FollowHow::copy) {
     s.phase = ReplicaPhase::copy;
     walks_.push_back({id, store_.begin_walk(id, Scope{}, std::nullopt)});

@@ -58,6 +58,7 @@ struct ReplicaProgress {
   std::optional<Position> received;             // what it holds in full, by its own word; empty: not known, or not in full
   std::optional<std::uint64_t> marks_version;   // MarksSince::version that it has put; empty: none in full yet
   bool synchronised = false;
+  Revision floor;                               // its log begins there: behind the copy that it was given; 0: not known
 };
 
 // A term that is newer than what this node knew of. An owner stops for that segment before it answers anybody again.
@@ -114,6 +115,7 @@ class OwnerSession {
     Position sent;
     std::uint64_t sent_id = 0;              // pull: of sent's generation record
     Revision floor_told;
+    Revision floor;                         // the replica's
     std::uint64_t marks_since = 0;          // the store's version that has been sent
     std::uint64_t marks_told = 0;           // one more than that, as it travels; 0: none has been sent in full
     std::uint64_t marks_received = 0;

@@ -65,6 +65,7 @@ FollowRow follow_row(const store::Store& store, SegmentId segment, Generation ge
   row.copying = view.copying;
   row.count = view.count;
   row.digest = view.digest;
+  row.floor = view.floor;
   if (!has_root(view.lineage)) return row;
   row.history = view.lineage.root().history;
   row.head = {view.head, view.lineage.id_of(view.head.generation)};

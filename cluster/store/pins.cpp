@@ -52,7 +52,8 @@ bool Pins::let_go(SegmentId segment, const LogChunk& chunk, WallMicros now, Wall
   for (auto& [key, pin] : pins_) {
     At& a = pin.at[segment.value()];
     if (pin.lost || !a.set || a.moved.revision >= last) continue;
-    if (!pin.attached && !pin.scope.full()) {
+    // Only over what was seen not to match: a copy's log begins above pins that were set before it (begin_copy).
+    if (!pin.attached && !pin.scope.full() && a.moved.revision.next() >= chunk.first) {
       // Records of other regions and generation records never go down the live tail (feed rule 9), so they match nobody.
       auto i = static_cast<std::uint32_t>(std::max(a.moved.revision.value() + 1, chunk.first.value()) - chunk.first.value());
       const std::uint32_t count = chunk.count();

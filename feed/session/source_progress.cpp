@@ -45,6 +45,15 @@ void Source::read_closed_time(Now now) {
 
 bool Source::next_progress(std::string& out) {
   if (!progress_due_) return false;
+  // Asked after the closed time was read, as for a Pong: of what somebody else may own by now nothing is said, and that first.
+  if (authority_.serves) {
+    std::vector<SegmentId> lost;
+    subscribed_.each([&](SegmentId id) {
+      if (!serves(id)) lost.push_back(id);
+    });
+    for (const SegmentId id : lost) moving(id);
+    if (!lost.empty()) return next_control(out);
+  }
   progress_due_ = false;
   last_progress_ = now_.mono_us;
   covered_bytes_ = 0;

@@ -220,7 +220,8 @@ Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMic
   for (std::size_t j = 0; j < flights_.size() - waiting_; ++j) {
     if (!is_result_of(flights_[j])) continue;
     if (j < index) {
-      // It stands on one whose answer has not come yet.
+      // It stands on one whose answer has not come yet, or those between have been taken back.
+      taken_back(j + 1, index);
       again(index, now, random);
       return Verdict::retry;
     }
@@ -238,10 +239,21 @@ Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMic
   }
   const bool nothing_of_ours = answer.mark ? flights_.front().expected == answer.mark->token : !flights_.front().expected;
   if (index > 0 && nothing_of_ours) {
+    taken_back(0, index);
     again(index, now, random);
     return Verdict::retry;
   }
   return block(index, Verdict::gap);
+}
+
+// The mark stands before these: what of them had been applied without its durability went with the owner that had it. The same bytes
+// are sent again, in order; nobody else would say that they are missing, since no answer of theirs is waited for.
+void Lane::taken_back(std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i) {
+    if (flights_[i].state != State::undurable) continue;
+    flights_[i].mark.reset();
+    set_state(flights_[i], State::again);
+  }
 }
 
 Lane::Verdict Lane::answer(std::uint64_t id, const Result<ApplyAnswer>& answer, MonoMicros now, Random& random) {

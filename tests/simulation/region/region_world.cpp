@@ -12,7 +12,6 @@ using region::RegionCore;
 using region::Weight;
 
 namespace {
-constexpr MonoMicros step_us = 5'000;
 constexpr MonoMicros silence_us = 5'000'000;
 constexpr MonoMicros dial_us = 50'000;
 constexpr std::size_t window_bytes = 1u << 20;
@@ -35,7 +34,7 @@ class World::SimOutside final : public region::Outside {
  public:
   SimOutside(World& world, std::size_t self) : world_(world), self_(self) {}
   MonoMicros now() override;
-  WallMicros wall_now() override { return wall_start + static_cast<WallMicros>(world_.now_); }
+  WallMicros wall_now() override { return world_.wall(self_); }
   std::uint64_t random() override { return world_.random() | 1; }
   bool send(const std::string& node, std::string_view frames) override;
   bool connected(const std::string& node) const override;
@@ -51,6 +50,7 @@ struct World::SimNode {
   std::string name;
   MonoMicros offset = 0;
   double rate = 1;
+  WallMicros wall_offset = 0;
   bool alive = false, paused = false, isolated = false, etcd_cut = false;
   std::uint64_t life = 0;
   std::unique_ptr<SimOutside> outside;
@@ -61,8 +61,11 @@ struct World::SimNode {
   std::unique_ptr<store::Committer> committer;
   std::unique_ptr<store::DirtyMap> dirty;
   std::unique_ptr<region::ServingTable> serving;
+  std::unique_ptr<region::HeldTable> held;
   std::unique_ptr<RegionCore> core;
   std::deque<std::string> to_self;
+  std::shared_ptr<const protocol::MapAnswer> map;
+  bool changed = false;                  // the mirror
 
   [[nodiscard]] MonoMicros clock(MonoMicros now) const { return offset + static_cast<MonoMicros>(static_cast<double>(now) * rate); }
 };
@@ -108,6 +111,7 @@ World::World(WorldOptions options) : options_(options), state_(options.seed * 0x
       node->offset = static_cast<MonoMicros>(random() % 1'000'000'000);
       node->rate = 1 + (static_cast<double>(random() % 1000) - 500) / 100'000;
     }
+    if (options.wall_skew_us > 0) node->wall_offset = static_cast<WallMicros>(random() % options.wall_skew_us);
     nodes_.push_back(std::move(node));
   }
   for (std::size_t i = 0; i < options.nodes; ++i) {
@@ -145,7 +149,7 @@ void World::start(std::size_t place) {
   node.client->set_faults({.unreachable = node.etcd_cut || node.isolated});
   node.etcd = std::make_unique<PostedEtcd>(*node.client, [&node](std::function<void()> task) { node.posted.push_back(std::move(task)); });
   store::StoreOptions store;
-  store.cluster = ClusterId{1};
+  store.cluster = options_.cluster;
   store.segments = options_.segments;
   store.memory_max_bytes = 64u << 20;
   store.log_budget_bytes = options_.log_budget_bytes;
@@ -156,6 +160,8 @@ void World::start(std::size_t place) {
   node.committer = node.store->committer();
   node.dirty = node.store->dirty_map([] {});
   node.serving = std::make_unique<region::ServingTable>(options_.segments);
+  node.held = std::make_unique<region::HeldTable>(options_.segments);
+  node.map.reset();
   region::RegionOptions o;
   std::vector<Node> roster;
   for (const auto& one : nodes_) {
@@ -164,23 +170,27 @@ void World::start(std::size_t place) {
     row.host = "host-" + one->name;
     row.cluster_address = row.host + ":7811";
     row.client_address = row.host + ":7861";
+    row.feed_address = row.host + ":7871";
     roster.push_back(std::move(row));
   }
   o.leader.self = node.name;
   o.leader.incarnation = Incarnation{random() | 1};
   o.leader.roster = *Roster::make(roster);
-  o.leader.settings = {ClusterId{1}, "r", "main", options_.segments, 0, options_.replication_factor, 0};
+  o.leader.settings = {options_.cluster, "r", "main", options_.segments, 0, options_.replication_factor, 0};
   o.leader.ack_max = options_.ack_max;
   o.leader.failover.cooldown_us = 1'000'000;
   o.keys.prefix = "/zaris/main/";
   o.version = "sim";
   node.core = std::make_unique<RegionCore>(*node.etcd, *node.store, *node.serving, o, *node.outside);
+  node.core->on_change([&node] { node.changed = true; });
   node.core->start();
+  if (on_started) on_started(place);
 }
 
 void World::kill(std::size_t place) {
   SimNode& node = *nodes_[place];
   if (!node.alive) return;
+  if (on_stopping) on_stopping(place);
   node.alive = false;
   node.core.reset();
   node.posted.clear();
@@ -191,6 +201,7 @@ void World::kill(std::size_t place) {
   node.committer.reset();
   node.store.reset();
   node.serving.reset();
+  node.held.reset();
   // Its sockets are closed by its kernel: whoever is reachable hears it at once.
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
     if (other == place) continue;
@@ -276,8 +287,8 @@ void World::step() {
     node->core->replicator().confirmations_awaited(random() % 4 != 0);
     node->core->replicator().confirm({now_, wall_start + static_cast<WallMicros>(now_)});
     pump(*node);
-    const WallMicros wall = wall_start + static_cast<WallMicros>(now_);
-    (void)node->store->trim_log(wall);
+    tell_held(*node);
+    (void)node->store->trim_log(wall(node->place));
   }
   if (writing_) write_some();
   acknowledge();
@@ -310,7 +321,7 @@ void World::connect(MonoMicros now) {
       }
       for (int i = 0; i < 2; ++i) {
         protocol::PeerHello hello;
-        hello.cluster = ClusterId{1};
+        hello.cluster = options_.cluster;
         hello.name = ends[1 - i]->name;
         hello.incarnation = nodes_[ends[1 - i]->place]->core->roles().incarnation().value();
         hello.segments = options_.segments;
@@ -371,6 +382,28 @@ void World::pump(SimNode& node) {
   }
 }
 
+// What the shell tells the threads that serve requests and the feed (node/region_member.cpp).
+void World::tell_held(SimNode& node) {
+  const auto tell = [&](SegmentId segment) {
+    const store::SegmentState state = node.store->state(segment);
+    region::HeldRow row;
+    if (state.role == store::SegmentRole::owner) {
+      row.term = state.head.generation;
+      row.held = node.core->replicator().held().held(segment, state.head);
+      row.marks = node.core->replicator().held().held_marks(segment, ~std::uint64_t{1});
+    }
+    node.held->set(segment, row);
+  };
+  const auto moved = node.core->replicator().take_moved();
+  for (const SegmentId segment : moved) tell(segment);
+  const bool changed = std::exchange(node.changed, false);
+  if (changed) {
+    for (std::uint32_t i = 0; i < options_.segments; ++i) tell(SegmentId{static_cast<std::uint16_t>(i)});
+    if (auto map = node.core->routing(); map && (!node.map || map->version != node.map->version)) node.map = std::make_shared<const protocol::MapAnswer>(std::move(*map));
+  }
+  if (on_round) on_round(node.place, changed || !moved.empty());
+}
+
 // ---- writers ------------------------------------------------------------------------------------------------------
 
 void World::write_some() {
@@ -383,9 +416,7 @@ void World::write_some() {
       if (!node->alive || node->paused || node->isolated || !node->serving->serves(segment, node->clock(now_))) continue;
       const std::uint64_t value = key.next;
       const std::string text = std::to_string(value);
-      const WallMicros at = node->committer->begin([this] { return wall_start + static_cast<WallMicros>(now_); });
-      const auto written = node->store->put({name, text, 0, std::nullopt, false}, at);
-      node->committer->idle();
+      const auto written = commit(node->place, [&](store::Store& store, WallMicros at) { return store.put({name, text, 0, std::nullopt, false}, at); });
       if (written.status != Status::ok) break;
       ++key.next;
       ++figures_.written;
@@ -449,6 +480,23 @@ void World::watch_service() {
 // ---- looking ------------------------------------------------------------------------------------------------------
 
 bool World::alive(std::size_t node) const { return nodes_[node]->alive; }
+bool World::paused(std::size_t node) const { return nodes_[node]->paused; }
+bool World::isolated(std::size_t node) const { return nodes_[node]->isolated; }
+bool World::etcd_cut(std::size_t node) const { return nodes_[node]->etcd_cut; }
+std::uint64_t World::life(std::size_t node) const { return nodes_[node]->life; }
+MonoMicros World::clock(std::size_t node) const { return nodes_[node]->clock(now_); }
+WallMicros World::wall(std::size_t node) const { return wall_start + static_cast<WallMicros>(now_) + nodes_[node]->wall_offset; }
+bool World::serves(std::size_t node, SegmentId segment) const { return nodes_[node]->serving->serves(segment, clock(node)); }
+const region::HeldTable& World::held(std::size_t node) const { return *nodes_[node]->held; }
+std::shared_ptr<const protocol::MapAnswer> World::map(std::size_t node) const { return nodes_[node]->map; }
+
+store::WriteOutcome World::commit(std::size_t place, const std::function<store::WriteOutcome(store::Store&, WallMicros)>& operation) {
+  SimNode& node = *nodes_[place];
+  const WallMicros at = node.committer->begin([&] { return wall(place); });
+  const auto outcome = operation(*node.store, at);
+  node.committer->idle();
+  return outcome;
+}
 const RegionCore& World::core(std::size_t node) const { return *nodes_[node]->core; }
 store::Store& World::store(std::size_t node) { return *nodes_[node]->store; }
 
@@ -481,6 +529,23 @@ bool World::healthy() const {
     if (!row) return false;
     for (const PartitionOwner& p : row->value.partitions) {
       if (p.state != PartitionState::healthy) return false;
+    }
+  }
+  return true;
+}
+
+bool World::whole() const {
+  const auto leads = leader();
+  if (!leads || !healthy()) return false;
+  const auto& mirror = core(*leads).mirror();
+  for (const Partition& partition : mirror.map()->value.partitions) {
+    const auto set = mirror.synchronised().find(partition.id);
+    const PartitionOwner* row = mirror.ownership()->value.find(partition.id);
+    if (set == mirror.synchronised().end() || row == nullptr || set->second.value.generation != row->generation) return false;
+    if (set->second.value.members.size() + 1 < partition.members().size()) return false;
+    for (const Member& member : set->second.value.members) {
+      const auto at = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& node) { return node->name == member.name; });
+      if (at == nodes_.end() || !(*at)->alive || (*at)->core->roles().incarnation() != member.incarnation) return false;
     }
   }
   return true;

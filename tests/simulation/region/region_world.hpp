@@ -12,6 +12,7 @@
 
 #include "cluster/etcd/memory_etcd.hpp"
 #include "tests/simulation/region/posted_etcd.hpp"
+#include "cluster/region/held_table.hpp"
 #include "cluster/region/region_core.hpp"
 #include "cluster/store/store.hpp"
 
@@ -28,6 +29,8 @@ struct WorldOptions {
   ownership::AckPolicy ack_max = ownership::AckPolicy::all;
   std::uint64_t log_budget_bytes = 1u << 20;
   bool skewed_clocks = true;                      // offsets, and rates up to half a percent apart
+  ClusterId cluster{1};
+  std::uint64_t wall_skew_us = 0;                 // wall clocks are up to so far ahead
 };
 
 struct Figures {
@@ -41,6 +44,7 @@ class World {
   explicit World(WorldOptions options);
   ~World();
 
+  void step();                                         // one step of virtual time
   void run_for(MonoMicros time);
   [[nodiscard]] bool run_until(const std::function<bool()>& condition, MonoMicros limit);
   void write(bool on) { writing_ = on; }
@@ -58,6 +62,23 @@ class World {
   void accept_empty();
   void heal();                                         // all of the above but kills; dead nodes are started
 
+  // ---- for what a test puts around the nodes: listeners, clients
+  static constexpr MonoMicros step_us = 5'000;
+  std::function<void(std::size_t)> on_started, on_stopping;   // a process begins, ends: its store is there in both
+  // The end of a node's round: `moved`, more is held by replicas, or somebody else owns something.
+  std::function<void(std::size_t, bool moved)> on_round;
+  [[nodiscard]] bool paused(std::size_t node) const;
+  [[nodiscard]] bool isolated(std::size_t node) const;
+  [[nodiscard]] bool etcd_cut(std::size_t node) const;
+  [[nodiscard]] std::uint64_t life(std::size_t node) const;
+  [[nodiscard]] MonoMicros clock(std::size_t node) const;
+  [[nodiscard]] WallMicros wall(std::size_t node) const;
+  [[nodiscard]] bool serves(std::size_t node, SegmentId segment) const;
+  [[nodiscard]] const region::HeldTable& held(std::size_t node) const;
+  [[nodiscard]] std::shared_ptr<const protocol::MapAnswer> map(std::size_t node) const;   // as the node tells it; null: not yet
+  // One operation of a client at this node, as its request threads carry it out.
+  store::WriteOutcome commit(std::size_t node, const std::function<store::WriteOutcome(store::Store&, WallMicros)>& operation);
+
   // ---- looking
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
   [[nodiscard]] bool alive(std::size_t node) const;
@@ -65,6 +86,8 @@ class World {
   [[nodiscard]] std::optional<std::size_t> owner(SegmentId segment) const;   // who serves it now
   [[nodiscard]] bool all_served() const;
   [[nodiscard]] bool healthy() const;                  // every partition, by the ownership document
+  // Healthy, and every copy is counted in the set of its partition by the process that lives now: the next loss is the first.
+  [[nodiscard]] bool whole() const;
   [[nodiscard]] bool drained(std::size_t node) const;
   [[nodiscard]] const region::RegionCore& core(std::size_t node) const;
   [[nodiscard]] store::Store& store(std::size_t node);
@@ -78,7 +101,7 @@ class World {
   struct SimNode;
   struct Link;
   class SimOutside;
-  void step();
+  void tell_held(SimNode& node);
   void connect(MonoMicros now);
   void deliver(SimNode& node);
   void pump(SimNode& node);

@@ -93,6 +93,28 @@ TEST(FeedAuthority, WhatIsNotServedIsNeitherEchoedNorSent) {
   EXPECT_EQ(r.user().live.size(), 1u);
 }
 
+// An owner that has slept and wakes with a Progress due, before any tick has looked at what it serves.
+TEST(FeedAuthority, WhatIsNotServedHasNoClosedTime) {
+  One r;
+  r.subscribe_all_walks();
+  r.pump();
+  r.turn();
+  r.node("a").serves.erase(0);
+  r.now.mono_us += 10'000'000;
+  r.now.wall_us += 10'000'000;
+  bool said_so = false;
+  for (std::string out; r.node("a").session->next_message(out, r.now); out.clear()) {
+    const auto message = decode_from_gateway(out);
+    ASSERT_TRUE(message && *message);
+    if (const auto* end = std::get_if<StreamEnd>(&**message)) said_so = said_so || (end->segment == s0 && end->reason == EndReason::ownership_moving);
+    if (const auto* progress = std::get_if<Progress>(&**message)) {
+      EXPECT_TRUE(said_so) << "a closed time that speaks for a segment which another node may be writing to";
+      for (const ProgressRow& row : progress->rows) EXPECT_NE(row.segment, s0);
+    }
+  }
+  EXPECT_TRUE(said_so);
+}
+
 TEST(FeedAuthority, OnlyWhoMayReadEverythingSpeaksForOthers) {
   One r;
   const auto session = SourceSession::create(*r.node("a").store, {}, {"tenant", {*Scope::make({"t1:"})}}, {});

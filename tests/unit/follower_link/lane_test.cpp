@@ -342,6 +342,33 @@ TEST_F(LaneTest, AppliedButNotDurableWaitsForItsLow) {
   EXPECT_FALSE(lane_.waits_for_durability());
 }
 
+TEST_F(LaneTest, WhatWasAppliedWithoutItsDurabilityAndWentWithItsOwnerIsSentAgain) {
+  for (const bool both_undurable : {false, true}) {
+    lane_ = Lane{SegmentId{0}, SegmentId{0}, Slot{0}};
+    warm();
+    const auto survives = owner_.mark;
+    for (std::uint64_t i = 11; i < 14; ++i) lane_.push(large_run(i, i + 1));
+    const auto sent = send();
+    ASSERT_EQ(sent.size(), 3u);
+    for (std::size_t i = 0; i < 2; ++i) {
+      ApplyAnswer a = owner_.apply(sent[i]);
+      if (i == 0 || both_undurable) a.status = Status::durability_not_met;
+      if (i == 1 && !both_undurable) EXPECT_EQ(tell(sent[i], failure("connection_lost", "gone")), Verdict::retry);
+      else EXPECT_EQ(tell(sent[i], a), Verdict::undurable);
+    }
+    EXPECT_EQ(tell(sent[2], failure("connection_lost", "gone")), Verdict::retry);
+    owner_.mark = survives;  // a replica that had none of it owns the segment now
+    std::size_t rounds = 0;
+    for (; rounds < 10 && !lane_.idle(); ++rounds) {
+      now_ += 5'000'000;
+      for (const Flight& f : send()) (void)deliver(f);
+    }
+    EXPECT_LT(rounds, 10u) << "repeated for ever";
+    EXPECT_EQ(done(), 3u);
+    EXPECT_EQ(lane_.mark()->low, at(14));
+  }
+}
+
 TEST_F(LaneTest, SmallRunsThatMustWaitAreJoined) {
   warm();
   for (std::uint64_t i = 11; i < 11 + limits_.in_flight; ++i) {

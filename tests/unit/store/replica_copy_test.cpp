@@ -220,6 +220,24 @@ TEST_F(ReplicaCopy, AnOldOwnersTailIsThrownAway) {
   EXPECT_TRUE(owner->pin_place(pin, seg0)) << "pins stand";
 }
 
+// Between the pin and the copy's log is log that this node never had: whether it matches the pin's scope nobody here can say.
+TEST_F(ReplicaCopy, APinFromBeforeTheCopyIsNotMovedOverTheHole) {
+  const Scope scope = Scope::make({"t1:"}).value();
+  const PinKey pin{"cn", "l", scope.id(), ClusterId{0xb}};
+  const Position at = owner->state(seg0).head;
+  put(*owner, "t1:wanted", "v");
+  for (int i = 0; i < 100; ++i) put(*owner, "t2:k", std::string(100, 'v'));
+  ASSERT_EQ(copy_all(*owner, *replica).outcome, ReplicaOutcome::ok);
+  replica->set_pin(pin, scope, seg0, at, start_time);
+  for (int i = 0; i < 3000; ++i) put(*owner, "t2:k", std::string(100, 'v'));
+  ASSERT_EQ(catch_up(*owner, *replica).outcome, ReplicaOutcome::ok);
+  own(*replica, 60);
+  replica->trim_log_hard(seg0);
+  const auto place = replica->pin_place(pin, seg0);
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->moved, at) << "its reader has not seen t1:wanted, and would be told to go on behind it";
+}
+
 TEST_F(ReplicaCopy, EqualDigestsSkipTheRecordsOnly) {
   put(*owner, "k", "v");
   put(*owner, "gone", "v");

@@ -1,0 +1,66 @@
+// Stories of two regions told by hand, and that a seed is a run.
+#include <gmock/gmock.h>
+
+#include "tests/simulation/two_regions/run.hpp"
+
+namespace zaris::two_regions {
+namespace {
+
+constexpr MonoMicros second = 1'000'000;
+
+TwoOptions quiet(std::uint64_t seed) {
+  TwoOptions options;
+  options.seed = seed;
+  return options;
+}
+
+std::string failure_of(const TwoRegions& run) { return run.world.failure ? run.world.failure->rule + ": " + run.world.failure->story : std::string(); }
+
+// A node that comes back empty is given a copy, and a copy's log begins at its end: it may own again only when no reader needs more.
+TEST(TwoRegions, a_follower_that_was_away_while_a_node_came_back_empty_needs_no_new_copy) {
+  TwoOptions options = quiet(3);
+  options.source_log_bytes = 16u << 10;  // its beginning is gone by then: a copy, not the log
+  TwoRegions run(options);
+  ASSERT_TRUE(run.begin()) << failure_of(run);
+  ASSERT_TRUE(run.run_until([&] { return run.follower.status().caught_up; })) << failure_of(run);
+  run.run_for(8 * second);
+  for (const auto& gateway : run.gateways) gateway->kill();
+  const std::size_t victim = (*run.source.leader() + 1) % run.source.size();
+  run.run_for(2 * second);
+  run.source.kill(victim);
+  run.run_for(second);
+  run.source.start(victim);
+  run.run_for(30 * second);
+  EXPECT_THAT(run.source.story(), testing::HasSubstr("hand_over_waits"));
+  for (const auto& gateway : run.gateways) gateway->start();
+  run.converge();
+  EXPECT_EQ(failure_of(run), "");
+  EXPECT_THAT(run.bootstraps_again, testing::IsEmpty());
+}
+
+TEST(TwoRegions, a_follower_does_not_notice_that_owners_die_on_both_sides) {
+  TwoRegions run(quiet(4));
+  ASSERT_TRUE(run.begin()) << failure_of(run);
+  ASSERT_TRUE(run.run_until([&] { return run.follower.status().caught_up; })) << failure_of(run);
+  run.run_for(2 * second);
+  for (Region* region : {&run.source, run.target_region.get()}) {
+    region->kill((*region->leader() + 1) % region->size());
+    run.run_for(6 * second);
+    region->heal();
+    ASSERT_TRUE(run.run_until([&] { return region->whole(); })) << failure_of(run);
+  }
+  run.converge();
+  EXPECT_EQ(failure_of(run), "");
+  EXPECT_THAT(run.bootstraps_again, testing::IsEmpty());
+  EXPECT_EQ(run.diverged, 0u);
+}
+
+TEST(TwoRegions, the_same_seed_is_the_same_run) {
+  const auto one = TwoRegions(TwoOptions::drawn(2)).run(), other = TwoRegions(TwoOptions::drawn(2)).run();
+  EXPECT_EQ(one.trace_hash, other.trace_hash);
+  EXPECT_EQ(one.final_random, other.final_random);
+  EXPECT_EQ(one.steps, other.steps);
+}
+
+}  // namespace
+}  // namespace zaris::two_regions
