@@ -112,7 +112,7 @@ void Leader::heard(const std::string& node, Incarnation incarnation, const proto
   for (const protocol::Heartbeat::Owned& owned : heartbeat.owned) {
     highest_reported_ = std::max(highest_reported_, owned.generation);
     for (const Partition& partition : mirror_.map()->value.partitions) {
-      if (partition.id.low == owned.partition) reported_[partition.id] = {owned.generation, owned.serving, owned.synchronised};
+      if (partition.id.low == owned.partition) reported_[partition.id] = {node, owned.generation, owned.serving, owned.synchronised};
     }
   }
 }

@@ -77,6 +77,7 @@ class Leader {
     bool gives_back = false;                 // to the placement primary, which is back
   };
   struct Reported {
+    std::string from;
     Generation generation;
     bool serving = false;
     std::vector<std::string> synchronised;

@@ -13,7 +13,12 @@ constexpr MonoMicros fence_again_us = 300'000;
 }
 
 void Leader::look_at_partition(const Partition& partition, const PartitionOwner& row, MonoMicros now) {
-  if (row.owner && lives(*row.owner, row.incarnation)) {
+  // An owner that came back when it had already been fenced, by this leader or one before it, serves no more under its generation, and
+  // nobody else may be promoted while it lives: it gets another one.
+  const bool owner_lives = row.owner && lives(*row.owner, row.incarnation);
+  const auto reported = reported_.find(row.id);
+  const bool fenced_off = owner_lives && reported != reported_.end() && reported->second.from == *row.owner && !reported->second.serving && reported->second.generation > row.generation;
+  if (owner_lives && !fenced_off) {
     failovers_.erase(row.id);
     return;
   }
@@ -35,7 +40,7 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   election.fence = failover.fence;
   election.segments = partition.segments;
   election.old_owner = {row.owner.value_or(""), row.incarnation};
-  election.old_lease_gone = true;
+  election.old_lease_gone = !owner_lives;
   if (const auto set = mirror_.synchronised().find(row.id); set != mirror_.synchronised().end() && set->second.value.generation == row.generation) election.set = set->second.value;
   election.ack_max = options_.ack_max;
   election.replication_factor = options_.settings.replication_factor;

@@ -404,7 +404,13 @@ void NodeRoles::fenced(const std::string& node, const protocol::Fenced& answer) 
 std::vector<protocol::Heartbeat::Owned> NodeRoles::owned() const {
   std::vector<protocol::Heartbeat::Owned> out;
   for (const auto& [id, role] : roles_) {
-    if (!role.term) continue;
+    if (!role.term) {
+      // Fenced, and then nobody was promoted: the leader is to hear that this node needs a term above that.
+      const PartitionOwner* row = mirror_.ownership() ? mirror_.ownership()->value.find(id) : nullptr;
+      const bool mine = row != nullptr && row->owner && *row->owner == options_.self && row->incarnation == options_.incarnation;
+      if (mine && role.granter.highest() > row->generation) out.push_back({id.low, role.granter.highest(), false, {}});
+      continue;
+    }
     protocol::Heartbeat::Owned one{id.low, role.term->generation(), role.phase == RolePhase::serving || role.phase == RolePhase::stopped, {}};
     if (one.serving && !role.term->changing()) {
       for (const Member& member : role.term->counted()) one.synchronised.push_back(member.name);

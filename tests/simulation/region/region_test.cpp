@@ -67,6 +67,21 @@ TEST(Region, a_frozen_owner_is_replaced_and_fenced_when_it_wakes) {
   expect_sound(world);
 }
 
+TEST(Region, an_owner_that_wakes_between_its_fence_and_a_promotion_goes_on) {
+  Formed world;
+  const std::size_t leader = *world.leader(), victim = (leader + 1) % world.size(), other = (leader + 2) % world.size();
+  world.pause(victim, true);
+  world.isolate(other, true);                // its answer is waited for: nobody is promoted at once
+  ASSERT_TRUE(world.run_until([&] { return world.story().find("is minted for a failover") != std::string::npos; }, 40 * second)) << world.story();
+  world.run_for(10'000);
+  world.pause(victim, false);
+  world.run_for(1 * second);
+  world.isolate(other, false);
+  ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 30 * second)) << world.story();
+  world.run_for(5 * second);
+  expect_sound(world);
+}
+
 TEST(Region, a_node_that_is_cut_off_stops_serving_before_another_begins) {
   Formed world;
   const std::size_t victim = (*world.leader() + 1) % world.size();
