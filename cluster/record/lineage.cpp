@@ -24,6 +24,14 @@ std::uint64_t Lineage::id_of(Generation generation) const {
   return 0;
 }
 
+Lineage Lineage::until(Revision revision) const {
+  std::vector<LineageEntry> entries;
+  for (const LineageEntry& entry : entries_) {
+    if (entries.empty() || entry.first <= revision) entries.push_back(entry);
+  }
+  return Lineage(root_, std::move(entries));
+}
+
 LineageVerdict Lineage::test(HistoryId history, const NamedPosition& position, Position head) const {
   if (history != root_.history) {
     return {OnLineage::source_reset, {},

@@ -47,6 +47,8 @@ class Lineage {
   [[nodiscard]] const Root& root() const { return root_; }
   [[nodiscard]] const std::vector<LineageEntry>& entries() const { return entries_; }
   [[nodiscard]] std::uint64_t id_of(Generation generation) const;  // 0: not known
+  // As it was when this revision was the newest; not before the first entry's.
+  [[nodiscard]] Lineage until(Revision revision) const;
 
   // Where does (history, position) stand on this lineage, whose newest position is `head`?
   [[nodiscard]] LineageVerdict test(HistoryId history, const NamedPosition& position, Position head) const;

@@ -179,18 +179,14 @@ void NodeRoles::hand_over_asked(const std::string& node, const protocol::HandOve
   say(*role, Weight::info, "handing_over", "writes stop; " + question.to + " takes over");
 }
 
-// A copy begins with an empty log: for whoever reads from a place before it, the node that was given it has nothing. Feed rule 7 and page
+// The log of a copy begins where the furthest reader stood; for one that came later and stands before that, that node has nothing. Feed rule 7 and page
 // cluster, "Replication inside a region": no follower falls below the floor by a change of owners that could have waited.
 std::optional<SegmentId> NodeRoles::reader_below(const Role& role, const std::string& peer) const {
   std::optional<SegmentId> below;
-  const auto pins = store_.pins(outside_.wall_now());
   each_segment(role, [&](SegmentId segment) {
-    const Revision floor = replicator_.progress(peer, segment).floor;
-    for (const store::PinInfo& pin : pins) {
-      if (below || pin.lost || replication::is_replica_pin(store_, pin.key)) continue;
-      const auto place = store_.pin_place(pin.key, segment);
-      if (place && place->acknowledged != replication::holds_nothing && place->acknowledged.revision.next() < floor) below = segment;
-    }
+    const auto lowest = store_.lowest_pin(segment, store_.options().cluster);
+    // What is not here either is no reason to wait.
+    if (lowest && std::max(lowest->next(), store_.state(segment).floor) < replicator_.progress(peer, segment).floor) below = segment;
   });
   return below;
 }

@@ -262,16 +262,26 @@ FollowingRow OwnerSession::decide(SegmentId id, const Asked& asked, bool copy_no
     s.sent_id = asked.row.head.generation_id;
     return row;
   }
-  row.as_of = view.head;
-  row.lineage = view.lineage;
+  row.as_of = decision.how == FollowHow::copy ? copy_begins(id, view) : view.head;
+  row.lineage = view.lineage.until(row.as_of.revision);
   row.newest_timestamp_us = view.newest_timestamp_us;
-  begin_log(s, id, view, view.head);
-  s.floor = view.head.revision.next();
+  begin_log(s, id, view, row.as_of);
+  s.floor = row.as_of.revision.next();
   if (decision.how == FollowHow::copy) {
     s.phase = ReplicaPhase::copy;
     walks_.push_back({id, store_.begin_walk(id, Scope{}, std::nullopt)});
   }
   return row;
+}
+
+// With the content comes the log from where the furthest reader stands, so that nobody is below the floor once that node owns the segment
+// (page cluster, "Replication inside a region").
+Position OwnerSession::copy_begins(SegmentId id, const SourceView& view) const {
+  const auto lowest = store_.lowest_pin(id, store_.options().cluster);
+  if (!lowest || *lowest >= view.head.revision || view.lineage.entries().empty()) return view.head;
+  const Revision held = std::max(*lowest, Revision{std::max<std::uint64_t>(view.floor.value(), 1) - 1});
+  const LineageEntry last = view.lineage.until(held).entries().back();
+  return {last.generation, std::max(held, last.first)};
 }
 
 void OwnerSession::begin_log(Segment& s, SegmentId id, const SourceView& view, Position from) {

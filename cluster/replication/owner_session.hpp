@@ -12,7 +12,7 @@
 // turn, and pages between them, `walks_at_once` segments at a time.
 //
 // **Synchronised** is a replica in a segment when it follows by log (so holds all content), has put the owner's marks in full
-// once, and has confirmed all but at most `synchronised_bytes` of the log; it ceases to be when it does not follow any more,
+// once, has been told all readers' pins (nobody shall fall below its floor once it owns the segment), and has confirmed all but at most `synchronised_bytes` of the log; it ceases to be when it does not follow any more,
 // or is four times as far behind. An acknowledgement never rests on this distance, only on confirmed positions.
 //
 // What the replica may still need is kept by a pin of its own (replica_pin), up to the bounds of all pins; it stays while the
@@ -47,6 +47,7 @@ struct OwnerOptions {
   std::uint64_t synchronised_bytes = 1u << 20;
   MonoMicros closed_interval_us = 100'000;
   MonoMicros pins_interval_us = 1'000'000;      // between rounds, which say what has changed
+  MonoMicros pins_first_us = 200'000;           // the same while a segment waits for its first round
   std::uint32_t pins_full_every = 60;           // rounds; one of them says all, since the replica may have dropped a pin for its own segments' sake
   std::uint32_t looks_per_tick = 1024;          // segments whose floor, marks and role are looked at by one on_tick
 };
@@ -116,6 +117,7 @@ class OwnerSession {
     std::uint64_t sent_id = 0;              // pull: of sent's generation record
     Revision floor_told;
     Revision floor;                         // the replica's
+    std::optional<WallMicros> pins_told;    // all of them, behind this closed time; empty: not yet
     std::uint64_t marks_since = 0;          // the store's version that has been sent
     std::uint64_t marks_told = 0;           // one more than that, as it travels; 0: none has been sent in full
     std::uint64_t marks_received = 0;
@@ -157,6 +159,7 @@ class OwnerSession {
   bool say_following(std::string& out);
   bool take_copy(std::string& out);
   FollowingRow decide(SegmentId id, const Asked& asked, bool copy_now);
+  [[nodiscard]] Position copy_begins(SegmentId id, const SourceView& view) const;
   void begin_log(Segment& s, SegmentId id, const SourceView& view, Position from);
   void stop(std::string& out, SegmentId id, Refusal refusal, std::string reason);
   void heard(SegmentId id, Generation generation);

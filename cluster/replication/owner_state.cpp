@@ -22,7 +22,8 @@ void OwnerSession::on_tick(Now now) {
     if (follows(at(id))) look_at(id);
   }
   if (owned_ == 0) return;
-  if (due(last_pins_, now.mono_us, options_.pins_interval_us) && !round_runs_) {
+  const MonoMicros interval = unsettled_.empty() ? options_.pins_interval_us : std::min(options_.pins_first_us, options_.pins_interval_us);
+  if (due(last_pins_, now.mono_us, interval) && !round_runs_) {
     last_pins_ = now.mono_us;
     begin_pins_round();
   }
@@ -55,7 +56,9 @@ void OwnerSession::look_at(SegmentId id) {
 void OwnerSession::update_synchronised(SegmentId id) {
   Segment& s = at(id);
   bool synchronised = false;
-  if (s.phase == ReplicaPhase::log && !s.pull && s.received && s.marks_received != 0) {
+  // A closed time of later is known to have come: so have the pins, which went before it.
+  const bool pinned = s.pins_told && closed_received_ > *s.pins_told;
+  if (s.phase == ReplicaPhase::log && !s.pull && s.received && s.marks_received != 0 && pinned) {
     const std::uint64_t behind = store_.log_bytes_after(id, s.received->revision);
     synchronised = behind <= options_.synchronised_bytes * (s.synchronised ? ceases_to_be_synchronised : 1);
   }
@@ -147,7 +150,9 @@ bool OwnerSession::say_pins(std::string& out) {
   }
   round_runs_ = false;
   while (const auto id = settling_.take()) {
-    if (follows(at(*id))) message.settled.push_back(*id);
+    if (!follows(at(*id))) continue;
+    message.settled.push_back(*id);
+    at(*id).pins_told = closed_sent_;
   }
   if (message.settled.empty()) return false;
   encode(out, message);

@@ -70,12 +70,12 @@ void ReplicaSession::handle(const Pins& message) {
       if (!known(row.segment)) return;
       if (!follows(at(row.segment)) || at(row.segment).pull) continue;
       if (row.place) {
-        // The log between `acknowledged` and `moved` matches nothing of the pin: our trimmer finds that for itself.
-        store_.set_pin(pin.key, pin.scope, row.segment, row.place->acknowledged, now_.wall_us);
+        // The log between `acknowledged` and `moved` may never have been here: what the owner's trimmer found is taken over.
+        store_.set_pin_place(pin.key, pin.scope, row.segment, *row.place, now_.wall_us);
         if (!store_.pin_place(pin.key, row.segment)) {
           // Our own bounds had cut it, the owner's have not.
           store_.drop_pin(pin.key);
-          store_.set_pin(pin.key, pin.scope, row.segment, row.place->acknowledged, now_.wall_us);
+          store_.set_pin_place(pin.key, pin.scope, row.segment, *row.place, now_.wall_us);
         }
         told.insert(row.segment);
       } else {

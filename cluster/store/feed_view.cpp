@@ -71,8 +71,12 @@ Store::Fetched StoreImpl::fetch(SegmentId id, const std::vector<std::string>& ke
 }
 
 void StoreImpl::set_pin(const PinKey& key, const Scope& scope, SegmentId id, Position at, WallMicros now) {
+  set_pin_place(key, scope, id, PinPlace{at, at}, now);
+}
+
+void StoreImpl::set_pin_place(const PinKey& key, const Scope& scope, SegmentId id, PinPlace place, WallMicros now) {
   (void)segment(id);
-  pins_.set(key, scope, id, at, now);
+  pins_.set(key, scope, id, place, now);
   if (options_.cluster_member) floors_moved_.store(true, std::memory_order_relaxed);
 }
 

@@ -4,7 +4,8 @@
 
 namespace zaris::store {
 
-void Pins::set(const PinKey& key, const Scope& scope, SegmentId segment, Position at, WallMicros now) {
+void Pins::set(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now) {
+  const Position at = place.acknowledged;
   const std::lock_guard hold(lock_);
   auto [it, fresh] = pins_.try_emplace(key);
   Pin& pin = it->second;
@@ -18,9 +19,10 @@ void Pins::set(const PinKey& key, const Scope& scope, SegmentId segment, Positio
   At& a = pin.at[segment.value()];
   if (a.set && at >= a.acknowledged && at <= a.moved) {
     a.acknowledged = at;
-    return;
+  } else {
+    a = At{true, at, at};
   }
-  a = At{true, at, at};
+  a.moved = std::max(a.moved, place.moved);
 }
 
 void Pins::attach(const PinKey& key, bool attached, WallMicros now) {
@@ -43,6 +45,17 @@ std::optional<PinPlace> Pins::place(const PinKey& key, SegmentId segment) const 
   const At& a = it->second.at[segment.value()];
   if (!a.set) return std::nullopt;
   return PinPlace{a.acknowledged, a.moved};
+}
+
+std::optional<Revision> Pins::lowest(SegmentId segment, ClusterId not_target) const {
+  const std::lock_guard hold(lock_);
+  std::optional<Revision> out;
+  for (const auto& [key, pin] : pins_) {
+    const At& a = pin.at[segment.value()];
+    if (pin.lost || !a.set || key.target == not_target) continue;
+    if (!out || a.acknowledged.revision < *out) out = a.acknowledged.revision;
+  }
+  return out;
 }
 
 bool Pins::let_go(SegmentId segment, const LogChunk& chunk, WallMicros now, WallMicros age_max, bool force) {

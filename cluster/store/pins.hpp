@@ -15,10 +15,12 @@ class Pins {
  public:
   explicit Pins(std::uint32_t segments) : segments_(segments) {}
 
-  void set(const PinKey& key, const Scope& scope, SegmentId segment, Position at, WallMicros now);
+  void set(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now);
   void attach(const PinKey& key, bool attached, WallMicros now);
   bool drop(const PinKey& key);
   [[nodiscard]] std::optional<PinPlace> place(const PinKey& key, SegmentId segment) const;
+
+  [[nodiscard]] std::optional<Revision> lowest(SegmentId segment, ClusterId not_target) const;
 
   // May the chunk go? Pins of readers that are away are moved over what does not match their scope first. Those that are
   // older than `age_max` lose their place here and now; so does every one that still holds the chunk if `force`.

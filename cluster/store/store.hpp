@@ -233,11 +233,16 @@ class Store {
 
   // ---- pins
   virtual void set_pin(const PinKey& key, const Scope& scope, SegmentId segment, Position at, WallMicros now) = 0;
+  // Likewise as another copy of the segment has it: nothing between the two places matches the scope.
+  virtual void set_pin_place(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now) = 0;
   virtual void attach_pin(const PinKey& key, bool attached, WallMicros now) = 0;
   virtual bool drop_pin(const PinKey& key) = 0;
   [[nodiscard]] virtual std::vector<PinInfo> pins(WallMicros now) const = 0;
   // Empty: no such pin, none in this segment, or lost.
   [[nodiscard]] virtual std::optional<PinPlace> pin_place(const PinKey& key, SegmentId segment) const = 0;
+  // The lowest acknowledged revision of the segment's readers, of those whose pin has not this target (a region's replicas have their own
+  // cluster as target). Empty: nobody holds anything.
+  [[nodiscard]] virtual std::optional<Revision> lowest_pin(SegmentId segment, ClusterId not_target) const = 0;
 
   // ---- applies from another region
   // Registers (or replaces) what a link is here and writes the term into its marks, before anything is read for it.

@@ -47,9 +47,11 @@ class StoreImpl final : public Store {
   WallMicros closed_time(WallMicros now) override { return closed_time_->close(now); }
 
   void set_pin(const PinKey& key, const Scope& scope, SegmentId segment, Position at, WallMicros now) override;
+  void set_pin_place(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now) override;
   void attach_pin(const PinKey& key, bool attached, WallMicros now) override { pins_.attach(key, attached, now); }
   bool drop_pin(const PinKey& key) override { return pins_.drop(key); }
   std::vector<PinInfo> pins(WallMicros now) const override;
+  std::optional<Revision> lowest_pin(SegmentId segment, ClusterId not_target) const override { return pins_.lowest(segment, not_target); }
   std::optional<PinPlace> pin_place(const PinKey& key, SegmentId segment) const override { return pins_.place(key, segment); }
 
   Status open_link(const LinkRegistration& link, std::string& reason) override;

@@ -235,6 +235,7 @@ void TwoRegions::region_fault(Region& region, const char* name, MonoMicros mean)
     const auto kind = world.faults.below(9);
     world.note("region fault", [&] { return fmt::format("{} n{}: {}", name, victim + 1, names[kind]); }, victim, kind);
     world.probes.hit(fmt::format("{}: {}", name, names[kind]));
+    if (&region == &source) faulted_at_ = world.now();
     MonoMicros lasts = world.faults.between(50'000, world.faults.chance(0.3) ? 12 * second : 4 * second);
     switch (kind) {
       case 0: region.kill(victim); break;
@@ -245,7 +246,6 @@ void TwoRegions::region_fault(Region& region, const char* name, MonoMicros mean)
       case 5: region.etcd_down(true); break;
       case 6:
         region.drain(victim);
-        if (&region == &source) drained_at_ = world.now();
         world.queue.after(world.faults.between(100'000, 3 * second), [this, &region, victim] {
           if (!world.healed && region.drained(victim)) region.kill(victim);
         });
@@ -385,26 +385,16 @@ void TwoRegions::persisting(const cursor::CursorCommit& commit) {
   }
 }
 
-// Whom a failover finds, or a drain, may be a node whose log begins behind a copy: the choice is by heads. To give back can wait.
-bool TwoRegions::by_failover(SegmentId segment) const {
-  constexpr MonoMicros drain_lasts = 20 * second;
-  if (drained_at_ && world.now() - *drained_at_ < drain_lasts) return true;
-  const auto owner = source.owner(segment);
-  if (!owner) return false;
-  const auto& mirror = source.core(*owner).mirror();
-  const auto* partition = mirror.map()->value.holder_of(segment);
-  const auto* row = partition != nullptr ? mirror.ownership()->value.find(partition->id) : nullptr;
-  return row != nullptr && !row->handed_over;
-}
-
 void TwoRegions::logged(const follower::LogLine& line) {
   const auto segment = segment_of_line(line.text);
   if (!segment) return;
-  if (line.event == "bootstrap_done") copied_.insert(*segment);
+  if (line.event == "bootstrap_done") copied_.emplace(*segment, world.now());
   if (line.event != "bootstrap_begun" || !copied_.contains(*segment)) return;
   const auto at = line.text.find("reason ");
   const std::string reason = line.text.substr(at + 7, line.text.find(':', at) - at - 7);
-  if (reason == "below_floor" && by_failover(*segment)) return world.probes.hit("bootstrap after a failover to a copy");
+  // Replicas hear of a new pin within a second or so; an owner that is lost before that takes it along.
+  constexpr MonoMicros pin_settles = 2 * second;
+  if (reason == "below_floor" && faulted_at_ && *faulted_at_ < copied_.at(*segment) + pin_settles) return world.probes.hit("bootstrap: a pin too young");
   ++bootstraps_again[reason];
   world.probes.hit("bootstrap again: " + reason);
   world.note("bootstrap again", [&] { return line.text; }, segment->value());

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <map>
 #include <set>
 #include <string>
 
@@ -70,14 +71,13 @@ class TwoRegions {
   void shipped(std::size_t node, const char* what, SegmentId segment, Position position);
   void records_in_scope(std::string_view table, std::string_view records);
   [[nodiscard]] std::string difference();
-  [[nodiscard]] bool by_failover(SegmentId segment) const;
   [[nodiscard]] bool in_scope(std::string_view key) const;
 
   std::map<SegmentId, Position> held_;       // the highest position that a copy, not its owner, has been seen to hold
-  std::set<SegmentId> copied_;               // source segments whose first copy is whole
+  std::map<SegmentId, MonoMicros> copied_;   // source segments whose first copy is whole, since when
   std::uint64_t serial_ = 0;
   bool follower_wanted_ = true;
-  std::optional<MonoMicros> drained_at_;     // a node of the source, last
+  std::optional<MonoMicros> faulted_at_;     // something in the source, last
 };
 
 }  // namespace zaris::two_regions

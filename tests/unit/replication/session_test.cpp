@@ -346,6 +346,35 @@ TEST_F(Session, PinsFollowAndGoAgain) {
   EXPECT_TRUE(replica->pins(now.wall_us).empty());
 }
 
+TEST_F(Session, ACopyBringsTheLogThatReadersStillNeed) {
+  const store::PinKey away{"follower-b", "a-to-b", ScopeId{0}, ClusterId{0xbb}};
+  for (int i = 0; i < 100; ++i) put(seg0, i);
+  owner->trim_log_hard(seg0);
+  // What the reader has not got: writes over keys, a deletion, and a term that began.
+  const Position stands = owner->state(seg0).head;
+  owner->set_pin(away, Scope{}, seg0, stands, now.wall_us);
+  for (int i = 0; i < 40; ++i) put(seg0, i, 50);
+  ASSERT_EQ(owner->del(store::key_in(seg0, segments, 7), std::nullopt, now.wall_us).status, Status::ok);
+  owner->set_role(seg0, SegmentRole::replica);
+  owner->begin_term(seg0, {Generation{6}, 60, {}, {}}, now.wall_us);
+  for (int i = 200; i < 220; ++i) put(seg0, i);
+  OwnerOptions options;
+  options.page.records_max = 9;
+  connect(options);
+  line->r->follow(std::vector<SegmentFollow>{{seg0, Generation{6}, false}});
+  for (int i = 0; i < 30; ++i) {
+    put(seg0, i % 20, 30);
+    line->tick(now);
+    line->say();
+    line->deliver(2, 2);
+  }
+  settle();
+  expect_equal(*owner, *replica, seg0, now.wall_us);
+  EXPECT_EQ(replica->state(seg0).floor, stands.revision.next()) << "the reader goes on here as it would have there";
+  EXPECT_TRUE(log_bytes(*owner, seg0, stands.revision) == log_bytes(*replica, seg0, stands.revision));
+  EXPECT_EQ(line->o->progress(seg0).floor, stands.revision.next());
+}
+
 // The replica's other segments may be its own: a pin that is dropped at one owner stays where another owner holds it.
 TEST_F(Session, APinOfAnotherOwnersSegmentStays) {
   const store::PinKey key{"follower-b", "a-to-b", ScopeId{0}, ClusterId{0xbb}};
