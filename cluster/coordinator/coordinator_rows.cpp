@@ -45,13 +45,15 @@ class Places {
   const msgpack::object_array& array_;
 };
 
+constexpr std::size_t elements_max = 1024;  // of one array: its memory is taken when its length is read, a link has left 64 scopes at most
+
 // Bounded before memory is taken; places beyond those that this build knows are passed over.
 template <class Fill>
 bool decode_row(std::string_view bytes, bool& newer, Fill fill) {
   newer = false;
   try {
     const auto handle = msgpack::unpack(bytes.data(), bytes.size(), nullptr, nullptr,
-                                        msgpack::unpack_limit(65536, 16, 1u << 16, 4u << 20, 0, 8));
+                                        msgpack::unpack_limit(elements_max, 16, 1u << 16, 4u << 20, 0, 8));
     const auto& root = handle.get();
     if (root.type != msgpack::type::ARRAY || root.via.array.size < 1) return false;
     const Places places(root);

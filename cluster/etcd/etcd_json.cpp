@@ -3,6 +3,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "cluster/base/json_shape.hpp"
 #include "cluster/etcd/base64.hpp"
 
 namespace zaris::etcd {
@@ -172,7 +173,13 @@ void read_range(const json& from, Out& out, bool& good) {
   out.more = fields.flag("more");
 }
 
-json parse(std::string_view body) { return json::parse(body, nullptr, false); }
+// No answer of etcd's is nested deeper or has more values in so few bytes: a body of megabytes of brackets would become hundreds of them.
+json parse(std::string_view body) {
+  constexpr std::size_t depth_max = 16, values_free = 1024, bytes_of_a_value = 8;
+  const JsonShape shape = json_shape(body);
+  if (shape.depth > depth_max || shape.values > values_free + body.size() / bytes_of_a_value) return json::value_t::discarded;
+  return json::parse(body, nullptr, false);
+}
 
 // Every answer of etcd's has a header, and that a revision above 0.
 bool begin(const json& body, Answered& out, bool& good) {

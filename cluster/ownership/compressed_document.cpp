@@ -4,38 +4,20 @@
 #include <zstd.h>
 
 #include "cluster/base/assert.hpp"
+#include "cluster/base/json_shape.hpp"
 
 namespace zaris::ownership {
 namespace {
 
-constexpr int depth_max = 8;
+constexpr std::size_t depth_max = 8;
 constexpr std::size_t values_max = 600'000;  // 16,384 partitions with every field and replica, twice over
 
-// Brackets and commas cost a parser up to a hundred bytes each: they are counted before it sees them. (Its own callback would also do,
-// but looks through the whole enclosing array at the end of every object.)
+// Counted before the parser sees the text. (Its own callback would also do, but looks through the whole enclosing array at the end of
+// every object.)
 std::string_view too_large_shape(std::string_view text) {
-  int depth = 0;
-  std::size_t values = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      else quoted = c != '"';
-      continue;
-    }
-    switch (c) {
-      case '"': quoted = true; break;
-      case '[': case '{':
-        if (++depth > depth_max) return "it is nested too deep";
-        ++values;
-        break;
-      case ']': case '}': --depth; break;
-      case ',': ++values; break;
-      default: break;
-    }
-    if (values > values_max) return "it has too many values";
-  }
+  const JsonShape shape = json_shape(text);
+  if (shape.depth > depth_max) return "it is nested too deep";
+  if (shape.values > values_max) return "it has too many values";
   return {};
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cluster/placement/slot.hpp"
+
 namespace zaris::region {
 namespace {
 
@@ -29,10 +31,12 @@ class Reader {
     if (!json_.is_object()) why_ = "it is no JSON object";
     else if (number("format") > format) why_ = "its format is newer than this version";
   }
-  std::uint64_t number(const char* name) {
+  std::uint64_t number(const char* name, std::uint64_t most = UINT64_MAX) {
     const json* at = find(name);
     if (at == nullptr || !at->is_number_unsigned()) return fail(name), 0;
-    return at->get<std::uint64_t>();
+    const auto out = at->get<std::uint64_t>();
+    if (out > most && why_.empty()) why_ = fmt::format("\"{}\" is {}, at most {} is possible", name, out, most);
+    return why_.empty() ? out : 0;
   }
   std::string text(const char* name) {
     const json* at = find(name);
@@ -80,9 +84,9 @@ Result<SettingsRow> decode_settings(std::string_view text) {
   row.cluster = ClusterId{in.id("cluster_id")};
   row.region = in.text("region");
   row.store = in.text("store");
-  row.segments = static_cast<std::uint32_t>(in.number("segments"));
-  row.partitions = static_cast<std::uint32_t>(in.number("partitions"));
-  row.replication_factor = static_cast<std::uint32_t>(in.number("replication_factor"));
+  row.segments = static_cast<std::uint32_t>(in.number("segments", slot_count));
+  row.partitions = static_cast<std::uint32_t>(in.number("partitions", row.segments));
+  row.replication_factor = static_cast<std::uint32_t>(in.number("replication_factor", ownership::replication_factor_max));
   row.created_us = static_cast<WallMicros>(in.number("created_us"));
   if (!in.ok()) return in.error();
   return row;
@@ -119,7 +123,7 @@ Result<BeaconRow> decode_beacon(std::string_view text) {
   BeaconRow row;
   row.map_version = in.number("map_version");
   row.ownership_version = in.number("ownership_version");
-  row.generation = Generation{static_cast<std::uint32_t>(in.number("generation"))};
+  row.generation = Generation{static_cast<std::uint32_t>(in.number("generation", UINT32_MAX))};
   if (!in.ok()) return in.error();
   return row;
 }

@@ -39,9 +39,7 @@ FeedThread::FeedThread(SharedState& shared)
 FeedThread::~FeedThread() {
   stop(std::chrono::milliseconds(0));
   join();
-  dirty_.reset();
   waker_.reset();
-  connections_.clear();
   ticker_.reset();
 }
 
@@ -63,7 +61,7 @@ void FeedThread::run() {
   for (;;) {
     read_clocks();
     const bool more = serve();
-    if (done_) return;
+    if (done_) return leave();
     if (more) {
       loop_->poll();
       continue;
@@ -119,6 +117,17 @@ bool FeedThread::serve() {
   }
   sweep();
   return !behind_.empty() || !head_.empty() || !read_.empty();
+}
+
+// Who has asked before is answered; who asks from here on is told that nobody is there.
+void FeedThread::leave() {
+  std::unique_lock lock(asked_mutex_);
+  left_ = true;
+  while (asked_ > 0) {
+    lock.unlock();
+    loop_->poll();
+    lock.lock();
+  }
 }
 
 void FeedThread::wants_turn(Connection& c) {
@@ -228,13 +237,23 @@ void FeedThread::recheck_access() {
   });
 }
 
-void FeedThread::run_and_wait(std::function<void()> task) {
+bool FeedThread::run_and_wait(std::function<void()> task) {
   std::promise<void> done;
+  {
+    const std::lock_guard lock(asked_mutex_);
+    if (left_) return false;
+    ++asked_;
+  }
   loop_->post([&] {
     task();
+    {
+      const std::lock_guard lock(asked_mutex_);
+      --asked_;
+    }
     done.set_value();
   });
   done.get_future().wait();
+  return true;
 }
 
 std::size_t FeedThread::end_streams(const std::function<bool(const Connection&)>& which, EndReason reason, const std::string& text) {
@@ -272,7 +291,12 @@ void FeedThread::stop(std::chrono::milliseconds grace) {
 }
 
 void FeedThread::join() {
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  thread_.join();
+  dirty_.reset();
+  connections_.clear();
+  const std::lock_guard lock(totals_mutex_);
+  published_ = {};  // its streams have ended, and are counted with those
 }
 
 FeedThread::Totals FeedThread::totals() const {

@@ -26,16 +26,17 @@ class FeedThread final : public ConnectionHost {
   // ---- any thread
   void adopt(int socket, std::string peer_address);
   [[nodiscard]] std::size_t connections() const { return count_.load(std::memory_order_relaxed); }
-  void run_and_wait(std::function<void()> task);          // on the thread
+  // On the thread. False, and not done: it has left its loop.
+  bool run_and_wait(std::function<void()> task);
   void go_away(std::uint32_t within_ms);
   // Ends streams for which `which` holds; how many.
   std::size_t end_streams(const std::function<bool(const Connection&)>& which, EndReason reason, const std::string& text);
   void recheck_access();
   void authority_changed();                               // every stream is told, once, before it is asked for more
   void crowd_out_one();
-  // Ends everything, waits until it has left or `grace` is over, then leaves its loop.
+  // Ends everything, waits until it has left or `grace` is over, then leaves its loop. Whatever is asked of it afterwards finds nobody.
   void stop(std::chrono::milliseconds grace);
-  void join();
+  void join();                                            // and lets go of connections and of the origin
   [[nodiscard]] std::vector<SessionInfo> sessions();
 
   struct Totals { SourceCounters streams[transport_names.size()]; std::uint64_t held_bytes = 0; };
@@ -58,6 +59,7 @@ class FeedThread final : public ConnectionHost {
   void schedule_tick();
   void tick();
   void sweep();
+  void leave();
 
   SharedState& shared_;
   std::unique_ptr<Loop> loop_;
@@ -79,6 +81,9 @@ class FeedThread final : public ConnectionHost {
   bool slept_ = false;                                    // now_ is from before a sleep
   MonoMicros stop_at_us_ = 0;
 
+  std::mutex asked_mutex_;                                // the next two
+  std::uint32_t asked_ = 0;                               // run_and_wait() that is not done yet
+  bool left_ = false;
   mutable std::mutex totals_mutex_;
   Totals published_, finished_;
   std::thread thread_;

@@ -59,8 +59,6 @@ class TlsGateway final : public Gateway {
     on_first([&] { listener_.reset(); });
     for (const auto& t : threads_) t->stop(grace);
     for (const auto& t : threads_) t->join();
-    for (const auto& t : threads_) add_totals(final_, t->totals());
-    threads_.clear();
   }
 
   std::size_t drop(const std::string& principal, const std::string& link, EndReason reason, const std::string& text) override {
@@ -89,7 +87,7 @@ class TlsGateway final : public Gateway {
 
   GatewaySnapshot snapshot() const override {
     GatewaySnapshot out;
-    FeedThread::Totals totals = final_;
+    FeedThread::Totals totals;
     for (const auto& t : threads_) add_totals(totals, t->totals());
     const auto& c = shared_.counters;
     for (std::size_t i = 0; i < transport_names.size(); ++i) {
@@ -126,7 +124,7 @@ class TlsGateway final : public Gateway {
   }
 
  private:
-  void on_first(const std::function<void()>& task) { threads_.front()->run_and_wait(task); }
+  void on_first(const std::function<void()>& task) { (void)threads_.front()->run_and_wait(task); }
 
   static void add_totals(FeedThread::Totals& to, const FeedThread::Totals& from) {
     for (std::size_t i = 0; i < transport_names.size(); ++i) add_counters(to.streams[i], from.streams[i]);
@@ -139,10 +137,9 @@ class TlsGateway final : public Gateway {
   }
 
   SharedState shared_;
-  std::vector<std::unique_ptr<FeedThread>> threads_;
+  std::vector<std::unique_ptr<FeedThread>> threads_;  // from listen() to the end, beyond stop(): other threads ask them at any time
   std::unique_ptr<Listener> listener_;             // of the first thread's loop
   std::uint16_t port_ = 0;
-  FeedThread::Totals final_;
   bool stopped_ = false;
 };
 

@@ -64,7 +64,7 @@ class Gateway {
   // The same, of an origin of another kind; of the hooks only ready_checks counts.
   [[nodiscard]] static Result<std::unique_ptr<Gateway>> start(GatewayOptions options, std::unique_ptr<Origin> origin,
                                                               std::shared_ptr<tls::Context> context, GatewayHooks hooks);
-  virtual ~Gateway() = default;                    // as stop(0)
+  virtual ~Gateway() = default;                    // as stop(0); while others may still ask it something, only stop() will do
 
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   // No new sessions (503 shutting_down, /readyz says no); those that are open get GoAway and go on until stop.
@@ -73,14 +73,14 @@ class Gateway {
   virtual void stop(std::chrono::milliseconds grace) = 0;
   // Ends the sessions of one link of one principal (an operator dropped its pin); returns how many. Empty principal: any.
   virtual std::size_t drop(const std::string& principal, const std::string& link, EndReason reason, const std::string& text) = 0;
-  // What the hooks' `authority` answers has changed; wakes the feed threads. Any thread, cheap, until stop().
+  // What the hooks' `authority` answers has changed; wakes the feed threads. Any thread, cheap; nothing happens after stop().
   virtual void authority_changed() = 0;
   // All or nothing; sessions whose principal lost what it was granted end with scope_revoked. Error: feed_access_invalid.
   virtual Result<void> set_access(std::vector<AccessRule> access) = 0;
 
   [[nodiscard]] virtual GatewaySnapshot snapshot() const = 0;
   [[nodiscard]] virtual bool anybody_reads() const = 0;   // some session is open; cheap
-  [[nodiscard]] virtual std::vector<SessionInfo> sessions() = 0;   // waits for each feed thread once
+  [[nodiscard]] virtual std::vector<SessionInfo> sessions() = 0;   // waits for each feed thread once; none after stop()
 };
 
 }  // namespace zaris::feed

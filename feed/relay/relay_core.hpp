@@ -42,7 +42,13 @@ class RelayCore final : public Relay {
     std::deque<std::string> out;
     std::deque<Bytes> inbox;
     std::size_t inbox_bytes = 0;
-    std::vector<Bytes> parts;                    // of the record that is on its way
+    struct Record {                              // that is on its way in parts
+      SegmentId segment;
+      Position at;
+      std::uint64_t total = 0, received = 0;
+    };
+    std::optional<Record> record;
+    std::vector<Bytes> parts;                    // of it
     std::uint64_t parts_bytes = 0;
     std::int64_t given = 0;                      // credit, less what came and was passed on or thrown away
     std::vector<std::uint32_t> subscriptions;    // one per segment: Subscribes of it in this session

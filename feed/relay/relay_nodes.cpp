@@ -27,6 +27,10 @@ void RelayCore::on_table(std::shared_ptr<const RoutingTable> table, Now now) {
       detach(s);
     }
   }
+  // Whoever was welcomed with another number of segments speaks of another table.
+  for (auto& [id, u] : upstreams_) {
+    if (u.welcome && u.welcome->segments != table_->segments) broken(u, "it has another number of segments");
+  }
   // Of a node that owns nothing any more nobody reads.
   for (auto it = upstreams_.begin(); it != upstreams_.end();) {
     Upstream& u = it->second;

@@ -183,22 +183,27 @@ RelayCore::Passed RelayCore::on(Upstream& u, Batch& m, std::string_view bytes, s
 RelayCore::Passed RelayCore::on(Upstream& u, Part& m, const Bytes& bytes, std::string&) {
   const std::uint64_t cost = m.total + record_row_bytes;
   const bool last = m.offset + m.bytes.size() == m.total;
-  if (m.total > record_length_max || m.bytes.empty() || m.offset > m.total || m.bytes.size() > m.total - m.offset || (m.offset != 0) != !u.parts.empty()) {
-    if (m.offset != 0 || m.total > record_length_max || m.bytes.empty() || m.bytes.size() > m.total) {
-      broken(u, "a part that does not follow the one before it");
-      return Passed::nothing;
-    }
+  const Position at_revision{m.generation, m.revision};
+  if (m.offset == 0) {
+    u.record = Upstream::Record{m.segment, at_revision, m.total, 0};
     u.parts.clear();  // of a record that was given up
     u.parts_bytes = 0;
+  }
+  if (!u.record || u.record->segment != m.segment || u.record->at != at_revision || u.record->total != m.total || u.record->received != m.offset ||
+      m.total > record_length_max || m.bytes.empty() || m.bytes.size() > m.total - m.offset) {
+    broken(u, "a part that does not follow the one before it");
+    return Passed::nothing;
   }
   const bool wanted = current(u, m.segment);
   if (last && wanted && !may_send(cost)) return Passed::blocked;
   if (m.offset == 0) u.given -= static_cast<std::int64_t>(cost);
+  u.record->received += m.bytes.size();
   u.parts.push_back(bytes);
   u.parts_bytes += bytes->size();
   if (!last) return Passed::nothing;
   std::vector<Bytes> parts = std::exchange(u.parts, {});
   u.parts_bytes = 0;
+  u.record.reset();
   if (!wanted) return Passed::nothing;
   Segment& s = at(m.segment);
   if (s.sent != m.prev) {

@@ -27,14 +27,6 @@ EndReason reason_of(OnLineage verdict) {
 
 }  // namespace
 
-std::optional<ScopeRefusal> refuse_scope(const Principal& principal, const Scope& scope) {
-  const auto& granted = principal.granted;
-  if (std::any_of(granted.begin(), granted.end(), [&](const Scope& g) { return g.contains(scope); })) return std::nullopt;
-  const bool partly = std::any_of(granted.begin(), granted.end(), [&](const Scope& g) { return g.overlaps(scope); });
-  return ScopeRefusal{partly ? "scope_mismatch" : "unauthorised",
-                      fmt::format("{} may not read {} of the scope asked for", printable(principal.name), partly ? "all" : "anything")};
-}
-
 Position position_of(const Lineage& lineage, Revision revision) {
   Position out{Generation{0}, revision};
   for (const LineageEntry& entry : lineage.entries()) {

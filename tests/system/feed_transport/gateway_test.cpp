@@ -1,6 +1,8 @@
 #include "fixture.hpp"
 
+#include <atomic>
 #include <map>
+#include <thread>
 
 #include "cluster/record/record.hpp"
 #include "cluster/tls/dev_ca.hpp"
@@ -231,6 +233,48 @@ TEST(Gateway, WithoutTlsWhenThatIsAskedFor) {
   EXPECT_TRUE(follower.wait_for<Welcome>());
   ASSERT_EQ((*plain)->sessions().size(), 1u);
   EXPECT_EQ((*plain)->sessions()[0].principal, "anonymous");
+}
+
+// A node's other threads tell it of owners, of dropped pins, and ask for metrics and sessions until the process is gone.
+TEST(Gateway, IsAskedByOtherThreadsWhileItStopsAndAfterwards) {
+  Region region;
+  for (int round = 0; round < 20; ++round) {
+    GatewayOptions options;
+    options.address = "127.0.0.1:0";
+    options.threads = 2;
+    const auto gateway = Gateway::start(options, *region.store, nullptr, {});
+    ASSERT_TRUE(gateway);
+    Gateway& asked = **gateway;
+    const std::vector<std::function<void()>> questions{
+        [&] { asked.authority_changed(); }, [&] { (void)asked.snapshot(); }, [&] { (void)asked.sessions(); },
+        [&] { (void)asked.drop("nobody", "none", EndReason::dropped, "test"); }};
+    std::atomic<bool> enough{false};
+    std::vector<std::atomic<int>> answers(questions.size());
+    std::vector<std::thread> others;
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      others.emplace_back([&, i] {
+        while (!enough) {
+          questions[i]();
+          ++answers[i];
+        }
+      });
+    }
+    const auto all_go_on = [&] {
+      std::vector<int> before(answers.begin(), answers.end());
+      return eventually([&] {
+        for (std::size_t i = 0; i < answers.size(); ++i) {
+          if (answers[i] < before[i] + 10) return false;
+        }
+        return true;
+      });
+    };
+    EXPECT_TRUE(all_go_on());
+    asked.stop(std::chrono::milliseconds(0));
+    ASSERT_TRUE(all_go_on()) << "somebody waits for a thread that is gone";
+    enough = true;
+    for (auto& other : others) other.join();
+    EXPECT_TRUE(asked.sessions().empty());
+  }
 }
 
 TEST(Gateway, SaysWhatIsWrongWithItsAddress) {

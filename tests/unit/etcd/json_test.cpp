@@ -134,5 +134,23 @@ TEST(EtcdJson, TakesNothingForAnAnswerThatIsNone) {
   EXPECT_FALSE(decode(std::string(1'000'000, '['), deep));
 }
 
+// Sixteen megabytes of brackets would become hundreds.
+TEST(EtcdJson, ManyValuesInFewBytesAreNoAnswer) {
+  const auto with = [](const char* one, int count) {
+    std::string body = R"({"header":{"revision":"3"},"later":[)";
+    for (int i = 0; i < count; ++i) body.append(i == 0 ? "" : ",").append(one);
+    return body + "]}";
+  };
+  RangeAnswer out;
+  EXPECT_TRUE(decode(with("{}", 400), out)) << "what is not known is passed over";
+  EXPECT_FALSE(decode(with("{}", 100'000), out));
+  EXPECT_FALSE(decode(with("0", 100'000), out));
+  EXPECT_FALSE(decode(R"({"header":{"revision":"3"},"later":)" + std::string(40, '[') + std::string(40, ']') + "}", out));
+  std::string rows = R"({"header":{"revision":"3"},"kvs":[)";
+  for (int i = 0; i < 100'000; ++i) rows.append(i == 0 ? "" : ",").append(R"({"key":"YQ==","create_revision":"2","mod_revision":"3","version":"4","lease":"5"})");
+  EXPECT_TRUE(decode(rows + "]}", out)) << "of rows there may be many";
+  EXPECT_EQ(out.rows.size(), 100'000u);
+}
+
 }  // namespace
 }  // namespace zaris::etcd

@@ -170,5 +170,59 @@ TEST(FeedRelaySession, NonsenseFromEitherSideEndsOneConnection) {
   EXPECT_TRUE(r.relay().ended()->protocol_error);
 }
 
+// Each would be kept until its record is whole, which it never is.
+TEST(FeedRelaySession, PartsThatDoNotFollowOneAnotherEndTheConnection) {
+  Region r;
+  two_owners(r);
+  Part part{.segment = s0, .revision = Revision{6}, .total = 1'000, .bytes = "half", .prev = {Generation{101}, Revision{5}}, .generation = Generation{101}};
+  for (const std::uint64_t offset : {0, 1, 1}) {
+    part.offset = offset;
+    r.relay().on_node_message("a", std::make_shared<std::string>(encode(GatewayMessage{part})), r.now);
+  }
+  r.pump();
+  EXPECT_EQ(r.relay().counters().broken, 1u);
+  EXPECT_EQ(r.relay().held_bytes(), 0u);
+  for (int i = 0; i < 10; ++i) {
+    r.advance(100'000);
+    r.pump();
+  }
+  r.put(r.key_in(s0), "v");
+  r.pump();
+  EXPECT_EQ(r.user().live.size(), 1u);
+}
+
+// A table with another number of segments comes between the nodes' Welcomes.
+TEST(FeedRelaySession, WhoeverWasWelcomedWithAnotherNumberOfSegmentsIsLetGo) {
+  const auto relay = Relay::create({}, {"f", {Scope{}}});
+  const Now now{1'000'000, 1'790'000'000'000'000};
+  const auto table = [&](std::uint64_t version, std::uint32_t segments) {
+    auto out = std::make_shared<RoutingTable>();
+    out->version = version;
+    out->segments = segments;
+    out->nodes = {{"a", "host", 1}, {"b", "host", 1}};
+    out->owners.assign(segments, 1);
+    out->owners[0] = 0;
+    relay->on_table(out, now);
+  };
+  const auto welcome = [&](const std::string& node, std::uint32_t segments) {
+    Welcome out;
+    out.segments = segments;
+    out.roots.assign(segments, Root{.history = HistoryId{7}});
+    relay->on_node_message(node, std::make_shared<std::string>(encode(GatewayMessage{out})), now);
+  };
+  Hello hello;
+  hello.follower = hello.link = "f";
+  table(1, 4);
+  relay->on_message(encode(FollowerMessage{hello}), now);
+  relay->on_node_open("a", now);
+  relay->on_node_open("b", now);
+  welcome("b", 4);
+  table(2, 4'096);
+  welcome("a", 4'096);
+  std::string message;
+  EXPECT_FALSE(relay->next_message(message, now)) << "nobody has said the roots of what b owns";
+  EXPECT_EQ(relay->counters().broken, 1u);
+}
+
 }  // namespace
 }  // namespace zaris::feed

@@ -49,5 +49,20 @@ TEST(Rows, WhatCannotBeReadSaysSo) {
   }
 }
 
+// The first leader plans with them: more partitions than segments, and none of its nodes would stay up.
+TEST(Rows, SettingsThatNoRegionCanHaveAreRefused) {
+  const auto with = [](std::uint64_t segments, std::uint64_t partitions, std::uint64_t factor) {
+    return decode_settings(R"({"cluster_id":"00000000000000bb","created_us":1,"format":1,"region":"a","store":"main","segments":)" + std::to_string(segments) +
+                           ",\"partitions\":" + std::to_string(partitions) + ",\"replication_factor\":" + std::to_string(factor) + "}");
+  };
+  EXPECT_TRUE(with(256, 0, 2));
+  EXPECT_TRUE(with(16'384, 16'384, 9));
+  EXPECT_FALSE(with(256, 257, 2));
+  EXPECT_FALSE(with(16'385, 0, 2));
+  EXPECT_FALSE(with(256, 0, 10));
+  EXPECT_FALSE(with((1ull << 32) + 256, 0, 2)) << "is not 256";
+  EXPECT_FALSE(decode_beacon(R"({"format":1,"generation":4294967297,"map_version":3,"ownership_version":7})"));
+}
+
 }  // namespace
 }  // namespace zaris::region
