@@ -82,7 +82,7 @@ void Leader::begin_term() {
   probing_.clear();
   failovers_.clear();
   hand_overs_.clear();
-  no_give_back_before_.clear();
+  no_hand_over_before_.clear();
   healing_.clear();
   ++counters_.elections_won;
   outside_.say(Weight::info, "leading", fmt::format("this node leads the region (leader term {})", term_.value()));

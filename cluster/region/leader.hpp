@@ -122,7 +122,7 @@ class Leader {
   std::map<std::string, MonoMicros> heard_, probing_;
   std::map<ownership::PartitionId, Failover> failovers_;
   std::map<ownership::PartitionId, HandOver> hand_overs_;
-  std::map<ownership::PartitionId, MonoMicros> no_give_back_before_;
+  std::map<ownership::PartitionId, MonoMicros> no_hand_over_before_;
   std::map<ownership::PartitionId, Reported> reported_;
   std::map<ownership::PartitionId, ownership::Healing> healing_;
   Generation highest_reported_;

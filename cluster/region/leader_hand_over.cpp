@@ -12,6 +12,7 @@ using namespace ownership;
 namespace {
 constexpr MonoMicros give_up_us = 5'000'000;
 constexpr MonoMicros give_back_again_us = 60'000'000;
+constexpr MonoMicros refused_again_us = 1'000'000;
 }
 
 void Leader::look_at_hand_overs(MonoMicros now) {
@@ -74,7 +75,7 @@ void Leader::look_at_hand_overs(MonoMicros now) {
               {etcd::Put{keys.synchronised(row.id), encode(kept), {}}, etcd::Put{keys.generation(), encode(*generation), {}}},
               fmt::format("partition {}: {}", partition->first.value(), hand_over.done ? hand_over.from + " has handed it over to " + to : "the hand-over by " + hand_over.from + " is given up"))) {
       if (hand_over.done) ++counters_.hand_overs;
-      else no_give_back_before_[row.id] = now + give_back_again_us;
+      else no_hand_over_before_[row.id] = now + (hand_over.gives_back ? give_back_again_us : refused_again_us);
       hand_overs_.erase(running);
     }
     return;
@@ -84,6 +85,7 @@ void Leader::look_at_hand_overs(MonoMicros now) {
 // A node that drains gives everything away; one that stands in for a placement primary gives it back when that is in step again and all has
 // been healthy for the cool-down, so that a region does not end on one node.
 void Leader::begin_hand_over(const Partition& partition, const PartitionOwner& row, const SynchronisedSet& set, MonoMicros now) {
+  if (const auto not_before = no_hand_over_before_.find(row.id); not_before != no_hand_over_before_.end() && now < not_before->second) return;
   const bool drains = mirror_.drains().contains(*row.owner);
   std::string to;
   if (drains) {
@@ -100,7 +102,7 @@ void Leader::begin_hand_over(const Partition& partition, const PartitionOwner& r
     const DrainTarget target = drain_target(set, candidates);
     if (target.to.name.empty()) waiting_for_ = fmt::format("draining {}: partition {}: {}", *row.owner, partition.first.value(), target.reason);
     to = target.to.name;
-  } else if (*row.owner != partition.primary && row.state == PartitionState::healthy && hand_overs_.empty() && now >= no_give_back_before_[row.id]) {
+  } else if (*row.owner != partition.primary && row.state == PartitionState::healthy && hand_overs_.empty()) {
     const auto primary = mirror_.members().find(partition.primary);
     const bool able = primary != mirror_.members().end() && membership_->state(partition.primary) == MemberState::alive && !mirror_.drains().contains(partition.primary) &&
                       set.has({partition.primary, primary->second.value.incarnation});
@@ -116,8 +118,13 @@ void Leader::handed_over(const std::string& node, const protocol::HandedOver& an
   if (!leads_) return;
   for (auto& [id, hand_over] : hand_overs_) {
     if (id.low != answer.partition || hand_over.from != node || hand_over.to != answer.to) continue;
-    if (answer.done) hand_over.done = true;
-    else hand_over.began = outside_.now() - give_up_us;  // it says that it cannot
+    if (answer.done) {
+      hand_over.done = true;
+      return;
+    }
+    // It has not even stopped, so it needs no new generation to go on: one each time would be a term that ends as soon as it begins.
+    no_hand_over_before_[id] = outside_.now() + (hand_over.gives_back ? give_back_again_us : refused_again_us);
+    hand_overs_.erase(hand_overs_.find(id));
     return;
   }
 }

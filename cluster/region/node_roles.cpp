@@ -9,6 +9,10 @@ namespace zaris::region {
 
 using namespace ownership;
 
+namespace {
+constexpr MonoMicros stopped_most_us = 12'000'000;   // for a hand-over, which its leader gives up after 5 s
+}
+
 std::string_view name(RolePhase phase) {
   switch (phase) {
     case RolePhase::none: return "none";
@@ -409,6 +413,11 @@ std::vector<protocol::Heartbeat::Owned> NodeRoles::owned() const {
       const PartitionOwner* row = mirror_.ownership() ? mirror_.ownership()->value.find(id) : nullptr;
       const bool mine = row != nullptr && row->owner && *row->owner == options_.self && row->incarnation == options_.incarnation;
       if (mine && role.granter.highest() > row->generation) out.push_back({id.low, role.granter.highest(), false, {}});
+      continue;
+    }
+    if (role.phase == RolePhase::stopped && outside_.now() - role.stopped_at > stopped_most_us) {
+      // Whoever asked for the hand-over is gone, or will not end it. What has stopped goes on under another generation only.
+      out.push_back({id.low, Generation{role.term->generation().value() + 1}, false, {}});
       continue;
     }
     protocol::Heartbeat::Owned one{id.low, role.term->generation(), role.phase == RolePhase::serving || role.phase == RolePhase::stopped, {}};

@@ -105,6 +105,7 @@ class NodeRoles {
     std::map<std::string, MonoMicros> behind_since;
     // ---- handing over
     std::string hand_over_to, hand_over_asker;
+    MonoMicros stopped_at = 0;
   };
   Role& role_of(const ownership::Partition& partition);
   [[nodiscard]] Role* role_by_low(std::uint64_t low);

@@ -155,15 +155,17 @@ bool NodeRoles::out_of_set(const std::string& peer, SegmentId segment) const {
 
 void NodeRoles::hand_over_asked(const std::string& node, const protocol::HandOver& question) {
   Role* role = role_by_low(question.partition);
-  const bool able = role != nullptr && role->term && role->term->generation() == question.generation && role->phase == RolePhase::serving && peers_.contains(question.to);
+  const bool able = role != nullptr && role->term && role->term->generation() == question.generation && (role->phase == RolePhase::serving || role->phase == RolePhase::stopped) && peers_.contains(question.to);
   if (!able) {
     std::string frame;
     encode(frame, protocol::HandedOver{question.partition, question.generation, question.to, false, "this node does not serve it, or does not reach the other one"});
     (void)outside_.send(node, frame);
     return;
   }
+  // It may have stopped for a leader that is gone: then for this one.
+  const bool stopped = role->phase == RolePhase::stopped;
   // A drain cannot wait for readers that are away; to give back what was only lent can.
-  if (const auto below = mirror_.drains().contains(options_.self) ? std::nullopt : reader_below(*role, question.to)) {
+  if (const auto below = stopped || mirror_.drains().contains(options_.self) ? std::nullopt : reader_below(*role, question.to)) {
     std::string frame;
     const std::string reason = fmt::format("segment {}: a reader of the feed stands where the log of {} does not reach back to", below->value(), question.to);
     encode(frame, protocol::HandedOver{question.partition, question.generation, question.to, false, reason});
@@ -172,6 +174,7 @@ void NodeRoles::hand_over_asked(const std::string& node, const protocol::HandOve
     return;
   }
   role->phase = RolePhase::stopped;
+  role->stopped_at = outside_.now();
   role->hand_over_to = question.to;
   role->hand_over_asker = node;
   role->reason = "handing over to " + question.to;

@@ -119,6 +119,25 @@ TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
   expect_sound(world);
 }
 
+TEST(Region, a_hand_over_that_is_refused_costs_no_term) {
+  Formed world;
+  const std::size_t leader = *world.leader(), victim = (leader + 1) % world.size(), other = (leader + 2) % world.size();
+  // It has nobody to hand over to: the one drains as well, the other it does not reach.
+  world.cut(victim, other, true);
+  world.drain(leader);
+  world.drain(victim);
+  world.run_for(3 * second);
+  const std::string story = world.story();
+  std::size_t terms = 0;
+  for (auto at = story.find("a new term of this node begins"); at != std::string::npos; at = story.find("a new term of this node begins", at + 1)) ++terms;
+  EXPECT_LE(terms, 2u) << story;
+  world.cut(victim, other, false);
+  ASSERT_TRUE(world.run_until([&] { return world.drained(victim); }, 60 * second)) << world.story();
+  world.kill(victim);
+  world.run_for(2 * second);
+  expect_sound(world);
+}
+
 TEST(Region, what_a_node_owned_comes_back_to_it_when_it_is_in_step_again) {
   Formed world;
   const std::size_t victim = (*world.leader() + 1) % world.size();

@@ -96,6 +96,8 @@ class FakeStore final : public store::Store {
     pins_.back().key = key;
     pins_.back().scope = scope;
   }
+  void set_pin_place(const store::PinKey& key, const Scope& scope, SegmentId s, store::PinPlace place, WallMicros now) override { set_pin(key, scope, s, place.acknowledged, now); }
+  [[nodiscard]] std::optional<Revision> lowest_pin(SegmentId, ClusterId) const override { return std::nullopt; }
   void attach_pin(const store::PinKey& key, bool attached, WallMicros) override {
     for (store::PinInfo& pin : pins_) {
       if (pin.key == key) pin.attached = attached;
