@@ -1,4 +1,5 @@
-// One connection to one etcd, with TLS or without. Internal to cluster/etcd; the I/O thread's.
+// One connection to one etcd, with TLS or without. Internal to cluster/etcd: Asio shows here, so only http_io.cpp includes it. The I/O
+// thread's.
 #pragma once
 #include <utility>  // before Asio 1.74's awaitable, which forgets it
 
