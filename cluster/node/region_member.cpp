@@ -15,7 +15,7 @@
 #include "cluster/config/load.hpp"
 #include "cluster/etcd/http_etcd.hpp"
 #include "cluster/logging/event_log.hpp"
-#include "cluster/node/replica_lag.hpp"
+#include "cluster/node/region_picture.hpp"
 #include "cluster/peer/event_loop.hpp"
 #include "cluster/peer/peer_net.hpp"
 #include "cluster/region/etcd_coordinator.hpp"
@@ -344,7 +344,9 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     const MonoMicros now_us = now();
     if (now_us >= status_at_) {
       status_at_ = now_us + status_us;
-      take_status();
+      RegionStatus taken = picture_.take({config_.node.name, roster_, *core_, *store_, *net_, now_us});
+      const std::lock_guard lock(status_mutex_);
+      status_ = std::move(taken);
     }
     ticker_ = loop_.at(now_us + tick_us, [this] { tick(); });
   }
@@ -495,8 +497,6 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     }
   }
 
-  void take_status();
-  void take_lag(const ownership::Partition& partition, RegionStatus::Partition& to);
 
   const config::NodeConfig& config_;
   const std::string version_;
@@ -523,122 +523,11 @@ class Member final : public RegionMember, public region::Outside, public peer::P
   Moment nap_, confirmation_;
   std::uint64_t ticker_ = 0, published_ = 0, register_version_ = 0;
   MonoMicros status_at_ = 0;
-  std::map<std::string, ReplicaLag> lags_;      // by partition; of those that are served here
-  std::uint64_t leader_changes_ = 0, leader_term_seen_ = 0;
+  RegionPicture picture_;
   bool changed_ = false, open_ = false;
   mutable std::mutex status_mutex_;
   RegionStatus status_;
 };
-
-// How far each replica of a partition that is served here is behind, in revisions and in time.
-void Member::take_lag(const ownership::Partition& partition, RegionStatus::Partition& to) {
-  std::vector<Revision> heads;
-  for (std::uint32_t i = 0; i < partition.segments; ++i)
-    heads.push_back(store_->state(SegmentId{static_cast<std::uint16_t>(partition.first.value() + i)}).head.revision);
-  ReplicaLag& lag = lags_[to.id];
-  for (const std::string& peer : partition.members()) {
-    if (peer == config_.node.name) continue;
-    const bool here = connected(peer);
-    if (!here && lag.knows(peer)) continue;
-    std::vector<Revision> received(heads.size());
-    for (std::uint32_t i = 0; here && i < partition.segments; ++i) {
-      const auto progress = core_->replicator().progress(peer, SegmentId{static_cast<std::uint16_t>(partition.first.value() + i)});
-      if (progress.received) received[i] = progress.received->revision;
-      if (heads[i] > received[i]) to.replica_lag_revisions = std::max(to.replica_lag_revisions, heads[i].value() - received[i].value());
-    }
-    lag.received(peer, std::move(received));
-  }
-  lag.sample(std::move(heads), now());
-  for (const auto& [peer, seconds] : lag.seconds()) to.replica_lag_seconds.emplace_back(peer, seconds);
-}
-
-void Member::take_status() {
-  RegionStatus s;
-  const auto& mirror = core_->mirror();
-  s.self = config_.node.name;
-  if (mirror.leader()) {
-    s.leader = mirror.leader()->value.name;
-    s.leader_term = static_cast<std::uint64_t>(mirror.leader()->created.value());
-    if (leader_term_seen_ != 0 && s.leader_term != leader_term_seen_) ++leader_changes_;
-    leader_term_seen_ = s.leader_term;
-  }
-  s.leader_changes = leader_changes_;
-  if (mirror.map()) s.map_version = mirror.map()->value.version;
-  if (mirror.ownership()) s.ownership_version = mirror.ownership()->value.version;
-  s.converged = mirror.map() && mirror.ownership() && mirror.ownership()->value.map_version == mirror.map()->value.version && !core_->views().differs();
-  s.registered = core_->registration().registered();
-  s.name_taken = core_->registration().name_taken();
-  s.etcd_trouble = !mirror.trouble().empty() ? mirror.trouble() : core_->registration().trouble();
-  s.etcd_silence_seconds = mirror.answered_at() == 0 ? 0 : static_cast<double>(now() - mirror.answered_at()) / 1e6;
-  s.waiting_for = core_->leader().waiting_for();
-  const auto states = core_->leader().members();
-  for (const ownership::Node& node : roster_.nodes()) {
-    RegionStatus::Member m;
-    m.name = node.name;
-    const auto row = mirror.members().find(node.name);
-    m.registered = row != mirror.members().end();
-    if (m.registered) m.version = row->second.value.version;
-    m.connected = connected(node.name);
-    m.leader = node.name == s.leader;
-    m.draining = mirror.drains().contains(node.name);
-    for (const auto& [name, state] : states) {
-      if (name == node.name) m.state = ownership::name(state);
-    }
-    s.members.push_back(std::move(m));
-  }
-  const auto roles = core_->roles().states();
-  if (mirror.map()) {
-    for (const ownership::Partition& partition : mirror.map()->value.partitions) {
-      RegionStatus::Partition p;
-      p.id = to_string(partition.id);
-      p.first = partition.first.value();
-      p.segments = partition.segments;
-      p.primary = partition.primary;
-      p.replicas = partition.replicas;
-      if (const auto* row = mirror.ownership() ? mirror.ownership()->value.find(partition.id) : nullptr) {
-        p.owner = row->owner.value_or("");
-        p.state = ownership::name(row->state);
-        p.reason = row->reason;
-        p.generation = row->generation;
-      }
-      if (const auto set = mirror.synchronised().find(partition.id); set != mirror.synchronised().end()) {
-        for (const ownership::Member& member : set->second.value.members) p.synchronised.push_back(member.name);
-      }
-      for (const region::RoleState& role : roles) {
-        if (role.id != partition.id) continue;
-        p.role = region::name(role.phase);
-        p.role_reason = role.reason;
-        p.serves_by = ownership::name(role.serves_by);
-        if (role.phase != region::RolePhase::serving) continue;
-        take_lag(partition, p);
-      }
-      if (p.role != region::name(region::RolePhase::serving)) lags_.erase(p.id);
-      s.partitions.push_back(std::move(p));
-    }
-  }
-  const auto& leader = core_->leader().counters();
-  s.promotions = leader.promotions;
-  s.hand_overs = leader.hand_overs;
-  s.elections = leader.elections_won;
-  const auto& counters = core_->roles().counters();
-  s.fenced = counters.fenced;
-  s.terms = counters.terms_begun;
-  s.set_changes = counters.set_changes;
-  s.grants_given = counters.grants_given;
-  s.grants_refused = counters.grants_refused;
-  s.view_differences = core_->views().differences();
-  s.view_cures = core_->views().cures();
-  s.lists = mirror.counters().lists;
-  s.watch_ends = mirror.counters().watch_ends;
-  s.sessions_ended = core_->replicator().counters().sessions_ended;
-  s.lease_losses = core_->registration().losses();
-  const auto net = net_->counters();
-  s.peers_lost = net.lost;
-  s.peer_sent_bytes = net.sent_bytes;
-  s.peer_received_bytes = net.received_bytes;
-  const std::lock_guard lock(status_mutex_);
-  status_ = std::move(s);
-}
 
 }  // namespace
 
