@@ -31,6 +31,7 @@ namespace zaris::feed {
 struct RelayOptions {
   std::uint64_t node_credit_bytes = 1u << 20;    // that one node may send ahead, at most
   std::uint64_t node_waiting_bytes_max = 24u << 20;  // of a node's messages that wait; a node above it is let go, and read again
+  std::uint64_t node_output_bytes_max = 8u << 20;          // that wait for a node which does not take them; likewise
   MonoMicros retry_us = 200'000;                 // before a node or a segment is tried again; doubled for nodes, up to:
   MonoMicros retry_most_us = 2'000'000;
   MonoMicros welcome_patience_us = 5'000'000;    // for every segment's root
@@ -73,7 +74,9 @@ class Relay {
   virtual void on_node_open(const std::string& node, Now now) = 0;           // the connection is upgraded
   virtual void on_node_message(const std::string& node, std::shared_ptr<const std::string> bytes, Now now) = 0;
   virtual void on_node_closed(const std::string& node, const Error& why, Now now) = 0;   // also: it could not be dialled
-  virtual bool next_to_node(const std::string& node, std::string& out) = 0;  // appends; false: nothing
+  // Appends one message; false: nothing. `waiting`: bytes that the connection has not sent yet. A node that takes nothing is let go
+  // (RelayCommand) before they are too many.
+  virtual bool next_to_node(const std::string& node, std::size_t waiting, std::string& out) = 0;
   [[nodiscard]] virtual std::vector<RelayCommand> take_commands() = 0;
   // The table may be old; asked once per reason.
   [[nodiscard]] virtual bool take_table_doubt() = 0;

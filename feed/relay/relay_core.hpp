@@ -23,7 +23,7 @@ class RelayCore final : public Relay {
   void on_node_open(const std::string& node, Now now) override;
   void on_node_message(const std::string& node, std::shared_ptr<const std::string> bytes, Now now) override;
   void on_node_closed(const std::string& node, const Error& why, Now now) override;
-  bool next_to_node(const std::string& node, std::string& out) override;
+  bool next_to_node(const std::string& node, std::size_t waiting, std::string& out) override;
   std::vector<RelayCommand> take_commands() override { return std::exchange(commands_, {}); }
   bool take_table_doubt() override { return std::exchange(table_doubt_, false); }
 

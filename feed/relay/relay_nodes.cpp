@@ -116,9 +116,13 @@ void RelayCore::on_node_closed(const std::string& node, const Error&, Now now) {
   lost(*u, true);
 }
 
-bool RelayCore::next_to_node(const std::string& node, std::string& out) {
+bool RelayCore::next_to_node(const std::string& node, std::size_t waiting, std::string& out) {
   Upstream* u = find(node);
   if (u == nullptr || u->out.empty()) return false;
+  if (waiting > options_.node_output_bytes_max) {
+    broken(*u, "it does not take what is said to it");
+    return false;
+  }
   out += u->out.front();
   u->out.pop_front();
   return true;

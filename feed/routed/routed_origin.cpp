@@ -68,7 +68,7 @@ class Nodes {
     std::vector<std::string> names;
     for (const auto& [node, connection] : nodes_) names.push_back(node);
     for (const std::string& node : names) {
-      for (std::string out; nodes_.contains(node) && relay_.next_to_node(node, out); out.clear()) nodes_.at(node)->send(out);
+      for (std::string out; nodes_.contains(node) && relay_.next_to_node(node, nodes_.at(node)->bytes_waiting(), out); out.clear()) nodes_.at(node)->send(out);
     }
   }
 

@@ -199,7 +199,7 @@ class Session {
       if (!message || !*message) std::abort();
     }
     for (const char* node : {"a", "b"}) {
-      for (out.clear(); relay_->next_to_node(node, out); out.clear()) {
+      for (out.clear(); relay_->next_to_node(node, 0, out); out.clear()) {
         const auto message = decode_from_follower(out);
         if (!message || !*message) std::abort();
       }

@@ -208,7 +208,7 @@ void GatewayProcess::act(std::uint64_t id) {
     }
   }
   for (auto& [node, connection] : s->nodes) {
-    for (std::string out; s->relay->next_to_node(node, out); out.clear()) say(connection, connection->server, out);
+    for (std::string out; s->relay->next_to_node(node, 0, out); out.clear()) say(connection, connection->server, out);
   }
 }
 

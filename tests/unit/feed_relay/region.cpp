@@ -142,7 +142,7 @@ void Region::upward() {
     act();
   }
   for (auto& [name, node] : nodes_) {
-    for (message.clear(); node.session && relay_->next_to_node(name, message); message.clear()) {
+    for (message.clear(); node.session && relay_->next_to_node(name, node.waiting, message); message.clear()) {
       node.heard.push_back(message);
       node.session->on_message(message, now);
     }

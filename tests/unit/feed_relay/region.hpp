@@ -24,6 +24,7 @@ class Region {
     std::map<std::uint16_t, std::uint64_t> ships;  // a bound on what may leave; absent: everything
     bool up = true, mute = false;                  // mute: takes, and says nothing
     std::uint64_t sessions = 0;
+    std::size_t waiting = 0;                       // bytes that it has not taken
     std::vector<std::string> heard;                // messages that came
   };
 

@@ -170,6 +170,27 @@ TEST(FeedRelaySession, NonsenseFromEitherSideEndsOneConnection) {
   EXPECT_TRUE(r.relay().ended()->protocol_error);
 }
 
+// What a reader says is passed on, and kept for a node that does not take it.
+TEST(FeedRelaySession, ANodeThatTakesNothingIsLetGoBeforeMuchWaitsForIt) {
+  Region r;
+  two_owners(r);
+  r.node("a").waiting = 100u << 20;
+  for (int i = 0; i < 3; ++i) {
+    r.relay().on_message(encode(FollowerMessage{Ping{i + 1}}), r.now);
+    r.pump();
+  }
+  EXPECT_EQ(r.relay().counters().broken, 1u);
+  EXPECT_FALSE(r.relay().ended()) << "the reader is not to blame";
+  r.node("a").waiting = 0;
+  for (int i = 0; i < 10; ++i) {
+    r.advance(100'000);
+    r.pump();
+  }
+  r.put(r.key_in(s0), "v");
+  r.pump();
+  EXPECT_EQ(r.user().live.size(), 1u);
+}
+
 // Each would be kept until its record is whole, which it never is.
 TEST(FeedRelaySession, PartsThatDoNotFollowOneAnotherEndTheConnection) {
   Region r;
