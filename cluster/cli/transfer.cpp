@@ -97,6 +97,9 @@ class Import {
     if (!batch.empty()) send(std::move(batch));
     if (const auto code = collect(0)) return *code;
     progress_.done(summary());
+    if (not_met_ > 0 && refused_ == 0)
+      return fail({"durability_not_met", fmt::format("{} of {} rows are written at their owners, but the copies that were asked for did not confirm them in time", show_count(not_met_), show_count(done_)),
+                   "they stand; check the replicas, and import again to be sure"});
     if (refused_ > 0) return fail({"partly_done", fmt::format("{} of {} rows were refused; the first: {}", refused_, refused_ + done_, first_.text()), ""});
     return exit_ok;
   }
@@ -114,6 +117,7 @@ class Import {
       for (const auto& outcome : outcomes) {
         if (!outcome.error) {
           ++done_;  // a delete of what is not there is done as well
+          if (outcome.status == Status::durability_not_met) ++not_met_;
         } else {
           refuse(*outcome.error);
         }
@@ -161,6 +165,7 @@ class Import {
   Progress progress_;
   std::deque<std::future<std::vector<client::Outcome>>> flight_;
   std::uint64_t done_ = 0, refused_ = 0;
+  std::uint64_t not_met_ = 0;                 // written, and not confirmed by as many copies as was asked for
   Error first_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };

@@ -293,10 +293,18 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     ours.created_us = wall_now();
     const auto deadline = std::chrono::steady_clock::now() + etcd_patience;
     Error last;
+    bool writes = false, said_emptied = false;
     while (std::chrono::steady_clock::now() < deadline) {
       etcd::TxnRequest request;
       request.guards = {etcd::Compare::absent(keys.settings())};
-      request.then = {etcd::Put{keys.settings(), encode(ours), {}}};
+      if (writes) {
+        request.then = {etcd::Put{keys.settings(), encode(ours), {}}};
+      } else {
+        etcd::RangeRequest members;
+        members.keys = etcd::Keys::under(keys.members());
+        members.limit = 1;
+        request.then = {members};
+      }
       etcd::RangeRequest read;
       read.keys = etcd::Keys::one(keys.settings());
       read.limit = 1;
@@ -305,7 +313,13 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       auto future = promise->get_future();
       etcd_->txn(std::move(request), 2000ms, [promise](etcd::TxnAnswer answer) { promise->set_value(std::move(answer)); });
       const etcd::TxnAnswer answer = future.get();
-      if (answer.ok()) {
+      // Whoever registers has read the settings before: members without any are of a region whose etcd was emptied.
+      const bool emptied = answer.ok() && !writes && !answer.answers.empty() && !answer.answers.front().rows.empty();
+      if (answer.ok() && !emptied && !writes) {
+        writes = true;
+        continue;
+      }
+      if (answer.ok() && !emptied) {
         settings_ = ours;
         logging::write(Level::info, "region_created", fmt::format("region {} begins in etcd as cluster {}", ours.region, hex16(ours.cluster.value())));
         break;
@@ -317,15 +331,22 @@ class Member final : public RegionMember, public region::Outside, public peer::P
         break;
       }
       if (answer.outcome == etcd::Outcome::unauthorized || answer.outcome == etcd::Outcome::refused) return tl::unexpected(answer.error);
-      if (answer.error.what != last.what) logging::write(Level::warning, "etcd_not_reached", answer.error.text());
-      last = answer.error;
+      if (emptied) {
+        last = Error{"etcd_emptied", fmt::format("etcd has members of region {} under {} and not its settings: it was emptied while they ran", config_.region, prefix_),
+                     "restore etcd from a backup; or, if what the nodes hold may go or is in another region, stop all of them and begin anew"};
+        if (!said_emptied) logging::write(Level::error, "etcd_emptied", last.text());
+        said_emptied = true;
+      } else {
+        if (answer.error.what != last.what) logging::write(Level::warning, "etcd_not_reached", answer.error.text());
+        last = answer.error;
+        last.hint = "a node that has not joined its region cannot begin without etcd; check etcd.endpoints";
+      }
       std::mutex mutex;
       std::condition_variable never;
       std::unique_lock lock(mutex);
       never.wait_for(lock, 500ms);
     }
     if (settings_.cluster == ClusterId{}) {
-      last.hint = "a node that has not joined its region cannot begin without etcd; check etcd.endpoints";
       return tl::unexpected(last);
     }
     const auto differs = [&](const char* key, const auto& there, const auto& here) {

@@ -47,12 +47,17 @@ void Mirror::list_page(std::shared_ptr<std::vector<etcd::Row>> so_far, std::stri
   request.after = std::move(after);
   request.limit = page_rows;
   request.at = at;
-  etcd_.range(std::move(request), times_.call, [this, life = std::weak_ptr(life_), so_far, at, asked_at](etcd::RangeAnswer answer) {
+  etcd_.range(std::move(request), times_.call, [this, life = std::weak_ptr(life_), so_far, at, asked_at, told = told_](etcd::RangeAnswer answer) {
     if (life.expired()) return;
     if (!answer.ok()) {
       listing_ = false;
       trouble_ = answer.error.text();
       return again(answer.outcome == etcd::Outcome::compacted);
+    }
+    if (at.value() == 0 && answer.revision < told) {
+      listing_ = false;
+      went_back();
+      return again(false);
     }
     const etcd::EtcdRevision shown = at.value() != 0 ? at : answer.revision;
     for (etcd::Row& row : answer.rows) so_far->push_back(std::move(row));
@@ -133,6 +138,13 @@ void Mirror::watch(etcd::EtcdRevision from) {
 }
 
 // One small linearizable read: if the watch sees, the copy has what it says already, or will before the next look.
+// A linearizable read shows less than had been seen before it was asked. What it shows confirms nothing and is not taken over.
+void Mirror::went_back() {
+  trouble_ = "it holds nothing of this region any more, or what it held some time ago: it was emptied, restored from an old copy, or is another one. Until it is the "
+             "right one again nothing is promoted or moved, and no node that runs may be restarted";
+  next_look_ = clock_() + times_.retry_us;
+}
+
 void Mirror::look() {
   looking_ = true;
   const MonoMicros asked_at = clock_();
@@ -140,7 +152,8 @@ void Mirror::look() {
   etcd::RangeRequest request;
   request.keys = etcd::Keys::one(keys_.beacon());
   request.limit = 1;
-  etcd_.range(std::move(request), times_.call, [this, life = std::weak_ptr(life_), asked_at](etcd::RangeAnswer answer) {
+  const etcd::EtcdRevision told = told_, known = beacon_ ? beacon_->changed : etcd::EtcdRevision{};
+  etcd_.range(std::move(request), times_.call, [this, life = std::weak_ptr(life_), asked_at, told, known](etcd::RangeAnswer answer) {
     if (life.expired()) return;
     looking_ = false;
     if (!answer.ok()) {
@@ -148,6 +161,7 @@ void Mirror::look() {
       next_look_ = clock_() + times_.retry_us;
       return;
     }
+    if (answer.revision < told || (known.value() != 0 && (answer.rows.empty() || answer.rows.front().mod_revision < known))) return went_back();
     trouble_.clear();
     answered_at_ = std::max(answered_at_, asked_at);
     const etcd::EtcdRevision there = answer.rows.empty() ? etcd::EtcdRevision{} : answer.rows.front().mod_revision;

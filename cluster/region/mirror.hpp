@@ -76,6 +76,7 @@ class Mirror {
   void adopt(const std::vector<etcd::Row>& rows, etcd::EtcdRevision at);
   void watch(etcd::EtcdRevision from);
   void look();
+  void went_back();
   void apply(const etcd::Row& row);
   void remove(const std::string& key, etcd::EtcdRevision at);
   void again(bool at_once);

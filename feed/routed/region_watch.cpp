@@ -23,6 +23,7 @@ class Watch final : public RegionWatch {
       seed.timeout = seed.connect_timeout = options_.timeout;
       seed.program = "zaris-gateway";
     }
+    candidates_ = options_.seeds;
     tables_ = std::thread([this] { ask_tables(); });
     pages_ = std::thread([this] { ask_pages(); });
   }
@@ -96,15 +97,36 @@ class Watch final : public RegionWatch {
     return row != page.rows.end() && row->segment == id ? &*row : nullptr;
   }
 
+  // The seeds may all be gone while the region stands: its other nodes are asked as well.
+  void learn(const protocol::MapAnswer& map) {
+    const client::ClientOptions& like = options_.seeds.front();
+    std::vector<client::ClientOptions> candidates = options_.seeds;
+    for (const protocol::MapNode& node : map.nodes) {
+      const std::uint16_t port = like.tls.on ? node.tls_port : node.port;
+      if (node.host.empty() || port == 0) continue;
+      const client::Seed at{node.host, port};
+      const bool known = std::any_of(candidates.begin(), candidates.end(), [&](const client::ClientOptions& one) {
+        return std::find(one.seeds.begin(), one.seeds.end(), at) != one.seeds.end();
+      });
+      if (known) continue;
+      candidates.push_back(like);
+      candidates.back().seeds = {at};
+    }
+    candidates_ = std::move(candidates);
+  }
+
   void ask_tables() {
     std::unique_lock lock(mutex_);
     for (std::size_t turn = 0; !stop_; ++turn) {
       doubt_ = false;
       lock.unlock();
       const auto began = Clock::now();
-      auto client = client::Client::connect(options_.seeds[turn % options_.seeds.size()]);
+      auto client = client::Client::connect(candidates_[turn % candidates_.size()]);
       std::shared_ptr<const RoutingTable> next;
-      if (client) next = std::make_shared<const RoutingTable>(routing_table((*client)->map()));
+      if (client) {
+        next = std::make_shared<const RoutingTable>(routing_table((*client)->map()));
+        learn((*client)->map());
+      }
       lock.lock();
       ++state_.asked;
       const bool newer = next && (!table_ || next->version > table_->version);
@@ -152,6 +174,7 @@ class Watch final : public RegionWatch {
   }
 
   RegionWatchOptions options_;
+  std::vector<client::ClientOptions> candidates_;   // whom to ask for the table, one each; the asking thread's
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::shared_ptr<const RoutingTable> table_;
