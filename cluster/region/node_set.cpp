@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "cluster/region/node_roles.hpp"
-#include "cluster/replication/session.hpp"
 
 namespace zaris::region {
 
