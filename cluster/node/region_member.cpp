@@ -18,6 +18,7 @@
 #include "cluster/node/region_picture.hpp"
 #include "cluster/peer/event_loop.hpp"
 #include "cluster/peer/peer_net.hpp"
+#include "cluster/region/beginning.hpp"
 #include "cluster/region/etcd_coordinator.hpp"
 #include "cluster/region/region_core.hpp"
 
@@ -283,72 +284,45 @@ class Member final : public RegionMember, public region::Outside, public peer::P
   // Who the region is: what the first of its nodes has written.
   Result<void> agree() {
     const region::KeyNames keys{prefix_};
-    region::SettingsRow ours;
-    ours.cluster = ClusterId{random_id()};
-    ours.region = config_.region;
-    ours.store = config_.store;
-    ours.segments = config_.segments;
-    ours.partitions = config_.partitions;
-    ours.replication_factor = config_.replication.factor;
-    ours.created_us = wall_now();
+    region::Beginning::Options options;
+    options.ours.cluster = ClusterId{random_id()};
+    options.ours.region = config_.region;
+    options.ours.store = config_.store;
+    options.ours.segments = config_.segments;
+    options.ours.partitions = config_.partitions;
+    options.ours.replication_factor = config_.replication.factor;
+    options.ours.created_us = wall_now();
+    for (const config::RosterRow& row : config_.roster) {
+      if (row.name != config_.node.name) options.others.push_back(row.name);
+    }
+    options.silence_us = std::max(options.silence_us, 2 * static_cast<MonoMicros>(config_.failover.lease_us) + 1'000'000);
+    region::Beginning beginning(keys, prefix_, std::move(options));
+    on_loop([&] { net_->start(ClusterId{}); });
     const auto deadline = std::chrono::steady_clock::now() + etcd_patience;
-    Error last;
-    bool writes = false, said_emptied = false;
-    while (std::chrono::steady_clock::now() < deadline) {
-      etcd::TxnRequest request;
-      request.guards = {etcd::Compare::absent(keys.settings())};
-      if (writes) {
-        request.then = {etcd::Put{keys.settings(), encode(ours), {}}};
-      } else {
-        etcd::RangeRequest members;
-        members.keys = etcd::Keys::under(keys.members());
-        members.limit = 1;
-        request.then = {members};
-      }
-      etcd::RangeRequest read;
-      read.keys = etcd::Keys::one(keys.settings());
-      read.limit = 1;
-      request.otherwise = {read};
+    std::string said;
+    using Next = region::Beginning::Next;
+    Next next = Next::ask;
+    while (next == Next::ask || next == Next::wait) {
       auto promise = std::make_shared<std::promise<etcd::TxnAnswer>>();
       auto future = promise->get_future();
-      etcd_->txn(std::move(request), 2000ms, [promise](etcd::TxnAnswer answer) { promise->set_value(std::move(answer)); });
+      etcd_->txn(beginning.request(), 2000ms, [promise](etcd::TxnAnswer answer) { promise->set_value(std::move(answer)); });
       const etcd::TxnAnswer answer = future.get();
-      // Whoever registers has read the settings before: members without any are of a region whose etcd was emptied.
-      const bool emptied = answer.ok() && !writes && !answer.answers.empty() && !answer.answers.front().rows.empty();
-      if (answer.ok() && !emptied && !writes) {
-        writes = true;
-        continue;
-      }
-      if (answer.ok() && !emptied) {
-        settings_ = ours;
-        logging::write(Level::info, "region_created", fmt::format("region {} begins in etcd as cluster {}", ours.region, hex16(ours.cluster.value())));
-        break;
-      }
-      if (answer.outcome == etcd::Outcome::compare_failed && !answer.answers.empty() && !answer.answers.front().rows.empty()) {
-        auto row = region::decode_settings(answer.answers.front().rows.front().value);
-        if (!row) return tl::unexpected(row.error());
-        settings_ = *row;
-        break;
-      }
-      if (answer.outcome == etcd::Outcome::unauthorized || answer.outcome == etcd::Outcome::refused) return tl::unexpected(answer.error);
-      if (emptied) {
-        last = Error{"etcd_emptied", fmt::format("etcd has members of region {} under {} and not its settings: it was emptied while they ran", config_.region, prefix_),
-                     "restore etcd from a backup; or, if what the nodes hold may go or is in another region, stop all of them and begin anew"};
-        if (!said_emptied) logging::write(Level::error, "etcd_emptied", last.text());
-        said_emptied = true;
-      } else {
-        if (answer.error.what != last.what) logging::write(Level::warning, "etcd_not_reached", answer.error.text());
-        last = answer.error;
-        last.hint = "a node that has not joined its region cannot begin without etcd; check etcd.endpoints";
+      next = beginning.on_answer(answer, on_loop([&] { return net_->told(); }), now());
+      if (next == Next::refused || (next == Next::wait && std::chrono::steady_clock::now() >= deadline)) return tl::unexpected(beginning.trouble());
+      if (next != Next::wait) continue;
+      const Error& trouble = beginning.trouble();
+      if (trouble.what != std::exchange(said, trouble.what)) {
+        if (trouble.code == "etcd_emptied") logging::write(Level::error, "etcd_emptied", trouble.text());
+        else if (trouble.code == "region_not_begun") logging::write(Level::info, "region_not_begun", trouble.text());
+        else logging::write(Level::warning, "etcd_not_reached", trouble.text());
       }
       std::mutex mutex;
       std::condition_variable never;
       std::unique_lock lock(mutex);
-      never.wait_for(lock, 500ms);
+      never.wait_for(lock, trouble.code == "region_not_begun" ? 50ms : 500ms);
     }
-    if (settings_.cluster == ClusterId{}) {
-      return tl::unexpected(last);
-    }
+    settings_ = beginning.settings();
+    if (next == Next::created) logging::write(Level::info, "region_created", fmt::format("region {} begins in etcd as cluster {}", settings_.region, hex16(settings_.cluster.value())));
     const auto differs = [&](const char* key, const auto& there, const auto& here) {
       return failure("settings_changed", fmt::format("{} is {} in the region's settings in etcd and {} in this node's configuration", key, there, here),
                      "they are fixed for the life of a region: configure what it has, or give another etcd.prefix");

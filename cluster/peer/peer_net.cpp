@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <optional>
 
 #include "cluster/logging/event_log.hpp"
 #include "cluster/tls/channel.hpp"
@@ -80,7 +81,12 @@ class Net final : public PeerNet {
   }
 
   void start(ClusterId cluster) override {
+    const bool begins = ticker_ == 0;
     options_.self.cluster = cluster;
+    if (!begins) {
+      for (auto& [name, peer] : peers_) peer.wait = dial_first_us;   // whoever was turned away is dialled again soon
+      return;
+    }
     loop_.watch(listen_, EPOLLIN, [this](std::uint32_t) { accept_some(); });
     for (auto& [name, peer] : peers_) {
       if (dials(name)) dial(name);
@@ -117,6 +123,14 @@ class Net final : public PeerNet {
   MonoMicros heard(const std::string& name) const override {
     const auto found = peers_.find(name);
     return found == peers_.end() ? 0 : found->second.heard;
+  }
+
+  std::map<std::string, ClusterId> told() const override {
+    std::map<std::string, ClusterId> out;
+    for (const auto& [name, peer] : peers_) {
+      if (peer.told) out.emplace(name, *peer.told);
+    }
+    return out;
   }
 
   void drop(const std::string& name, const std::string& reason) override {
@@ -158,6 +172,7 @@ class Net final : public PeerNet {
     bool dialling = false;
     MonoMicros wait = dial_first_us;
     MonoMicros heard = 0;
+    std::optional<ClusterId> told;      // what it said last that it belongs to
   };
 
   [[nodiscard]] bool dials(const std::string& name) const { return options_.self.name < name; }
@@ -311,7 +326,6 @@ class Net final : public PeerNet {
       return false;
     };
     if (frame.header.opcode != static_cast<std::uint8_t>(protocol::Opcode::peer_hello) || !decode(frame.body, hello)) return refuse("it does not speak the protocol between nodes");
-    if (hello.cluster != options_.self.cluster) return refuse("it belongs to cluster " + hex16(hello.cluster.value()) + ", not " + hex16(options_.self.cluster.value()));
     if (hello.store != options_.self.store || hello.segments != options_.self.segments) return refuse("its store or its number of segments is another one");
     if (!peers_.contains(hello.name)) return refuse("node " + printable(hello.name) + " is not in the roster");
     if (connection.dialled && connection.name != hello.name) return refuse("node " + printable(hello.name) + " answers at the address of " + connection.name);
@@ -321,6 +335,14 @@ class Net final : public PeerNet {
         return refuse("it says that it is node " + printable(hello.name) + "; its certificate is that of " + printable(peer.common_name));
       }
     }
+    peers_.at(hello.name).told = hello.cluster;
+    // One of both has not learnt yet what region it joins: nothing is wrong, and it comes again.
+    if (hello.cluster == ClusterId{} || options_.self.cluster == ClusterId{}) {
+      logging::write(Level::debug, "peer_not_joined", "node " + hello.name + " or this one has not joined its region yet", {{"peer", hello.name}});
+      close(connection, "one of both has not joined its region yet");
+      return false;
+    }
+    if (hello.cluster != options_.self.cluster) return refuse("it belongs to cluster " + hex16(hello.cluster.value()) + ", not " + hex16(options_.self.cluster.value()));
     connection.name = hello.name;
     connection.phase = Phase::up;
     --unknown_;

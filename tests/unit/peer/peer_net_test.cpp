@@ -188,6 +188,23 @@ TEST_F(Peers, nobody_gets_in_under_anothers_name_or_from_another_cluster) {
   EXPECT_TRUE(a->eventually([&] { return a->up.contains("b"); }));
 }
 
+TEST_F(Peers, a_node_that_does_not_know_its_region_yet_learns_what_the_others_belong_to) {
+  auto b = node("b");
+  const auto told = [](TestNode& at) { return at.on_loop([](PeerNet& net) { return net.told(); }); };
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  // Whichever side dials.
+  for (const char* name : {"a", "c"}) {
+    auto unknowing = node(name, {}, ClusterId{});
+    while (!told(*unknowing).contains("b") && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 5);
+    EXPECT_EQ(told(*unknowing)["b"], cluster);
+    EXPECT_FALSE(unknowing->on_loop([](PeerNet& net) { return net.up("b"); }));
+    while (!told(*b).contains(name) && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 5);
+    EXPECT_EQ(told(*b)[name], ClusterId{});
+    (void)unknowing->on_loop([](PeerNet& net) { return net.start(cluster), true; });
+    EXPECT_TRUE(unknowing->eventually([&] { return unknowing->up.contains("b"); }));
+  }
+}
+
 TEST_F(Peers, nonsense_and_silence_cost_their_own_connection_only) {
   auto quick = options("a");
   quick.handshake_us = 300'000;
