@@ -12,9 +12,10 @@ struct Row {
   ExitCode exit;
 };
 
-constexpr std::array<Row, 36> rows{{
+constexpr std::array<Row, 37> rows{{
     {"not_found", exit_no},
     {"differ", exit_no},
+    {"copies_differ", exit_no},
     {"code_unknown", exit_no},
     {"usage", exit_usage},
     {"url_invalid", exit_usage},

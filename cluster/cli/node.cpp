@@ -284,10 +284,11 @@ void add_node(CLI::App& app, Context& context) {
 }
 
 void add_store(CLI::App& app, Context& context) {
-  CLI::App* group = add_verb(app, "store", "how a region's store is spread over its nodes", "zaris store show");
+  CLI::App* group = add_verb(app, "store", "how a region's store is spread over its nodes", "zaris store show\nzaris store verify");
   group->require_subcommand(1);
   CLI::App* sub = add_verb(*group, "show", "the partitions: segments, owner, replicas and how they are", "zaris store show\nzaris store show -o wide\nzaris store show -o json");
   sub->callback([&context] { context.action = [&context] { return show_store(context); }; });
+  add_store_verify(*group, context);
 }
 
 }  // namespace zaris::cli

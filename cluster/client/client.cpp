@@ -172,6 +172,9 @@ Future<protocol::RegionStatusAnswer> Client::region_status(std::size_t node) {
 Future<protocol::DrainNodeAnswer> Client::drain_node(const protocol::DrainNodeRequest& request, std::size_t node) {
   return core_->ask_node<protocol::DrainNodeAnswer>(node, "DrainNode", [&](std::string& out, std::uint32_t c) { protocol::encode(out, c, request); });
 }
+Future<protocol::CopiesAnswer> Client::copies(const protocol::CopiesRequest& request, std::size_t node) {
+  return core_->ask_node<protocol::CopiesAnswer>(node, "Copies", [&](std::string& out, std::uint32_t c) { protocol::encode(out, c, request); });
+}
 Future<protocol::ListLinksAnswer> Client::list_links(std::size_t node) {
   return core_->ask_node<protocol::ListLinksAnswer>(node, "ListLinks", [](std::string& out, std::uint32_t c) { protocol::encode_list_links(out, c); });
 }

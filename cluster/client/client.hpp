@@ -131,6 +131,7 @@ class Client {
   [[nodiscard]] Future<protocol::StatusAnswer> status(std::size_t node = 0);
   // Error `unsupported`: that node alone is its region.
   [[nodiscard]] Future<protocol::RegionStatusAnswer> region_status(std::size_t node = 0);
+  [[nodiscard]] Future<protocol::CopiesAnswer> copies(const protocol::CopiesRequest& request, std::size_t node);
   [[nodiscard]] Future<protocol::DrainNodeAnswer> drain_node(const protocol::DrainNodeRequest& request, std::size_t node = 0);
   [[nodiscard]] Future<protocol::ListLinksAnswer> list_links(std::size_t node = 0);
   [[nodiscard]] Future<protocol::DropAnswer> drop_link(const std::string& link, bool dry_run, std::size_t node = 0);

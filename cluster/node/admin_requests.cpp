@@ -1,4 +1,5 @@
 // Walks, digests, status, the map, pins: what tools and operators ask of a node.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -251,6 +252,24 @@ Status RequestExecutor::drain_node(const Frame& frame, std::string& out) {
   const auto changed = node_.coordinator.drain(std::string(request.node), request.undo, request.dry_run);
   if (!changed) return refuse(frame, out, node_.region ? Status::unavailable : Status::unsupported, changed.error().what, changed.error().hint);
   encode(out, frame.header.correlation, protocol::DrainNodeAnswer{*changed});
+  return Status::ok;
+}
+
+Status RequestExecutor::copies(const Frame& frame, std::string& out) {
+  protocol::CopiesRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (request.last.value() >= node_.config.segments) return refuse(frame, out, Status::invalid_argument, fmt::format("this region has {} segments", node_.config.segments));
+  protocol::CopiesAnswer answer;
+  answer.rows.reserve(request.last.value() - request.first.value() + 1u);
+  for (std::uint32_t i = request.first.value(); i <= request.last.value(); ++i) {
+    protocol::CopyRow& row = answer.rows.emplace_back();
+    row.segment = SegmentId{static_cast<std::uint16_t>(i)};
+    const store::SegmentState state = node_.store.state(row.segment);
+    row.role = state.role == store::SegmentRole::owner ? protocol::CopyRow::Role::owner : state.role == store::SegmentRole::replica ? protocol::CopyRow::Role::replica : protocol::CopyRow::Role::none;
+    row.digest = node_.store.segment_digest(row.segment, &row.count, &row.at);
+    row.copying = state.copying || node_.store.state(row.segment).copying;  // before or after: then it is not whole in between either
+  }
+  encode(out, frame.header.correlation, answer);
   return Status::ok;
 }
 

@@ -64,6 +64,7 @@ void RequestExecutor::execute(const Frame& frame, const Requester& who, std::str
     case Opcode::accept_empty: status = accept_empty(frame, out); break;
     case Opcode::region_status: status = region_status(frame, out); break;
     case Opcode::drain_node: status = drain_node(frame, out); break;
+    case Opcode::copies: status = copies(frame, out); break;
     case Opcode::list_pins: status = list_pins(frame, out); break;
     case Opcode::drop_pin: status = drop_pin(frame, out); break;
     case Opcode::open_link: status = open_link(frame, out); break;

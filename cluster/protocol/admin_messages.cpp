@@ -11,22 +11,6 @@ void encode_empty(std::string& out, Opcode opcode, std::uint32_t correlation) {
   end_frame(out, at);
 }
 
-void pack_digest(Packer& pack, const Digest& digest) {
-  char bytes[16];
-  digest.to_bytes(bytes);
-  pack.bin({bytes, sizeof bytes});
-}
-
-Digest read_digest(Unpacker& in, Places& places) {
-  if (!places.take()) return {};
-  const std::string_view bytes = in.bytes();
-  if (bytes.size() != 16) {
-    in.fail();
-    return {};
-  }
-  return Digest::from_bytes(bytes.data());
-}
-
 constexpr std::size_t name_bytes_max = 4096;  // token, store, program: nothing a peer says about itself is longer
 
 std::string_view read_name(Unpacker& in, Places& places) {

@@ -44,6 +44,7 @@ std::string_view name(Opcode opcode) {
     case Opcode::drop_pin: return "DropPin";
     case Opcode::region_status: return "RegionStatus";
     case Opcode::drain_node: return "DrainNode";
+    case Opcode::copies: return "Copies";
     case Opcode::open_link: return "OpenLink";
     case Opcode::read_marks: return "ReadMarks";
     case Opcode::mark_checksum: return "MarkChecksum";

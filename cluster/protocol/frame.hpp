@@ -38,6 +38,7 @@ enum class Opcode : std::uint8_t {
   drop_pin = 14,
   region_status = 15,
   drain_node = 16,
+  copies = 17,
   open_link = 32,
   read_marks = 33,
   mark_checksum = 34,

@@ -5,7 +5,7 @@
 namespace zaris::protocol {
 namespace {
 
-constexpr std::uint32_t partitions_max = 16'384, members_max = 4096;
+constexpr std::uint32_t partitions_max = 16'384, segments_max = 16'384, members_max = 4096;
 constexpr std::uint32_t names_max = 64;             // nodes of one partition
 constexpr std::size_t text_bytes_max = 4096;
 
@@ -161,6 +161,68 @@ bool decode(std::string_view body, DrainNodeAnswer& out) {
   Places places(in);
   out = {};
   out.changed = places.boolean();
+  return whole(in, places);
+}
+
+// ---- Copies -------------------------------------------------------------------------------------------------------
+void encode(std::string& out, std::uint32_t correlation, const CopiesRequest& request) {
+  const std::size_t at = begin_frame(out, Opcode::copies, 0, correlation);
+  Packer pack(out);
+  pack.array(2);
+  pack.uint(request.first.value());
+  pack.uint(request.last.value());
+  end_frame(out, at);
+}
+
+bool decode(std::string_view body, CopiesRequest& out) {
+  Unpacker in(body);
+  Places places(in);
+  out = {};
+  out.first = SegmentId{places.fit<std::uint16_t>()};
+  out.last = SegmentId{places.fit<std::uint16_t>()};
+  if (out.first > out.last) in.fail();
+  return whole(in, places);
+}
+
+void encode(std::string& out, std::uint32_t correlation, const CopiesAnswer& answer) {
+  const std::size_t at = begin_frame(out, Opcode::copies, 0, correlation);
+  Packer pack(out);
+  pack.array(1);
+  pack.array(static_cast<std::uint32_t>(answer.rows.size()));
+  for (const CopyRow& row : answer.rows) {
+    pack.array(7);
+    pack.uint(row.segment.value());
+    pack.uint(static_cast<std::uint64_t>(row.role));
+    pack.uint(row.at.generation.value());
+    pack.uint(row.at.revision.value());
+    pack.uint(row.count);
+    pack_digest(pack, row.digest);
+    pack.boolean(row.copying);
+  }
+  end_frame(out, at);
+}
+
+bool decode(std::string_view body, CopiesAnswer& out) {
+  Unpacker in(body);
+  Places places(in);
+  out = {};
+  if (places.demand()) {
+    const std::uint32_t count = read_count(in, segments_max);
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      CopyRow& row = out.rows.emplace_back();
+      Places inner(in);
+      row.segment = SegmentId{inner.fit<std::uint16_t>()};
+      const auto role = inner.fit<std::uint8_t>();
+      if (role > static_cast<std::uint8_t>(CopyRow::Role::owner)) in.fail();
+      row.role = static_cast<CopyRow::Role>(role);
+      row.at.generation = Generation{inner.fit<std::uint32_t>()};
+      row.at.revision = Revision{inner.uint()};
+      row.count = inner.uint();
+      row.digest = read_digest(in, inner);
+      row.copying = inner.boolean();
+      inner.finish();
+    }
+  }
   return whole(in, places);
 }
 

@@ -1,5 +1,5 @@
-// What an operator asks any node of a region of several processes: what it knows of the region, and that a node be drained. Conventions
-// as in data_messages.hpp; bytes: docs/formats/native.md.
+// What an operator asks any node of a region of several processes: what it knows of the region, what it holds, and that a node be
+// drained. Conventions as in data_messages.hpp; bytes: docs/formats/native.md.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/protocol/frame.hpp"
+#include "cluster/record/digest.hpp"
 #include "cluster/record/position.hpp"
 
 namespace zaris::protocol {
@@ -68,5 +69,29 @@ void encode(std::string& out, std::uint32_t correlation, const DrainNodeRequest&
 [[nodiscard]] bool decode(std::string_view body, DrainNodeRequest& out);
 void encode(std::string& out, std::uint32_t correlation, const DrainNodeAnswer& answer);
 [[nodiscard]] bool decode(std::string_view body, DrainNodeAnswer& out);
+
+// ---- Copies: [0 first segment, 1 last segment] → [0 rows]; row = [0 segment, 1 role, 2 generation, 3 revision, 4 count, 5 digest,
+// 6 copying]. What the node itself holds of each segment, whoever owns it; place, count and digest are of one moment. Two copies at one
+// place of the log are equal, or a fault is found. Refused: a segment that there is not (InvalidArgument).
+struct CopiesRequest {
+  SegmentId first, last;
+};
+struct CopyRow {
+  enum class Role : std::uint8_t { none, replica, owner };
+  SegmentId segment;
+  Role role = Role::none;
+  Position at;                                      // 0:0 holds nothing
+  std::uint64_t count = 0;                          // live keys
+  Digest digest;
+  bool copying = false;                             // a copy that is not whole yet
+  friend bool operator==(const CopyRow&, const CopyRow&) = default;
+};
+struct CopiesAnswer {
+  std::vector<CopyRow> rows;                        // ascending by segment
+};
+void encode(std::string& out, std::uint32_t correlation, const CopiesRequest& request);
+[[nodiscard]] bool decode(std::string_view body, CopiesRequest& out);
+void encode(std::string& out, std::uint32_t correlation, const CopiesAnswer& answer);
+[[nodiscard]] bool decode(std::string_view body, CopiesAnswer& out);
 
 }  // namespace zaris::protocol

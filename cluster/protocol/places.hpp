@@ -5,6 +5,7 @@
 
 #include "cluster/protocol/data_messages.hpp"
 #include "cluster/protocol/pack.hpp"
+#include "cluster/record/digest.hpp"
 #include "cluster/record/mark.hpp"
 
 namespace zaris::protocol {
@@ -49,6 +50,22 @@ inline NamedPosition read_named(Unpacker& in) {
 inline void read_named(Unpacker& in, Places& outer, std::optional<NamedPosition>& out) {
   out.reset();
   if (outer.take()) out = read_named(in);
+}
+
+inline void pack_digest(Packer& pack, const Digest& digest) {
+  char bytes[16];
+  digest.to_bytes(bytes);
+  pack.bin({bytes, sizeof bytes});
+}
+
+inline Digest read_digest(Unpacker& in, Places& places) {
+  if (!places.take()) return {};
+  const std::string_view bytes = in.bytes();
+  if (bytes.size() != 16) {
+    in.fail();
+    return {};
+  }
+  return Digest::from_bytes(bytes.data());
 }
 
 inline void pack_token(Packer& pack, const MarkToken& token) {

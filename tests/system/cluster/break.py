@@ -17,8 +17,8 @@ mix, cut-mix      the kinds without and with a cable, in random order.
 In freezes and cuts a witness (witness.py) watches both sides: two owners never answer for one partition. Cuts need network namespaces; where
 those are not permitted the test is skipped.
 
-Prints per round how long some key was not written, and at the end one JSON object: rounds, acknowledged, missing, and the distribution of
-those times per kind. The seed chooses victims and moments. A hundred rounds, as the suite is too short for (about a quarter of an hour each):
+Prints per round how long some key was not written, and at the end, once every copy is equal to its owner's, one JSON object: rounds,
+acknowledged, missing, and the distribution of those times per kind. The seed chooses victims and moments. A hundred rounds, as the suite is too short for (about a quarter of an hour each):
 
     break.py --what owner --rounds 100 --pause-ms 20 --cooldown 2s
     break.py --what leader --rounds 100 --pause-ms 20 --cooldown 2s
@@ -181,8 +181,10 @@ def main():
             print(f"{number + 1}: {what} {victim.name}: {gap:.2f} s without service at most; {load.last['acknowledged']} acknowledged, {load.last['not_met']} not met, {load.last['failed']} failed", flush=True)
         end = load.end()
         found = region_of_several.verify(region.url, load.file)
+        copies = json.loads(processes.run_zaris("store", "verify", "--url", region.url, "--timeout", "30s", "-o", "json").stdout)
+        assert copies["equal"] and copies["copies"] == 2 * copies["segments"], copies
         print(json.dumps({"what": arguments.what, "seed": arguments.seed, "rounds": arguments.rounds, "acknowledged": end["acknowledged"], "not_met": end["not_met"],
-                          "failed": end["failed"], "errors": end["errors"], "keys": found["keys"], "missing": found["missing"], "witness": breaker.seen,
+                          "failed": end["failed"], "errors": end["errors"], "keys": found["keys"], "missing": found["missing"], "equal_copies": copies["copies"], "witness": breaker.seen,
                           "without_service_s": {kind: distribution(seconds) for kind, seconds in gaps.items()}}), flush=True)
         assert found["missing"] == 0 or arguments.durability == "owner", f"acknowledged writes are missing: {found['lost'][:10]}"
         assert found["keys"] == arguments.keys

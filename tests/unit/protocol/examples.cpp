@@ -225,6 +225,13 @@ std::vector<Example> examples() {
   });
   request("drain-node", [](std::string& out) { encode(out, 26, DrainNodeRequest{"n2", false, true}); });
   answer("drain-node", [](std::string& out) { encode(out, 26, DrainNodeAnswer{true}); });
+  request("copies", [](std::string& out) { encode(out, 27, CopiesRequest{SegmentId{0}, SegmentId{1}}); });
+  answer("copies", [](std::string& out) {
+    CopiesAnswer copies;
+    copies.rows.push_back({SegmentId{0}, CopyRow::Role::owner, {Generation{9}, Revision{4711}}, 12, Digest{1, 2}, false});
+    copies.rows.push_back({SegmentId{1}, CopyRow::Role::replica, {Generation{9}, Revision{80}}, 0, Digest{}, true});
+    encode(out, 27, copies);
+  });
   request("open-link", [](std::string& out) {
     encode(out, 15, OpenLinkRequest{"a-to-b", source, "5:user:", SiteEpoch{1}, FollowerTerm{4}, false});
   });

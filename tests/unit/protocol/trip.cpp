@@ -75,6 +75,7 @@ bool request(std::string& out, const Frame& frame) {
     case Opcode::drop_pin: return plain<DropPinRequest>(out, c, body);
     case Opcode::region_status: encode_region_status_request(out, c); return true;
     case Opcode::drain_node: return plain<DrainNodeRequest>(out, c, body);
+    case Opcode::copies: return plain<CopiesRequest>(out, c, body);
     case Opcode::open_link: return plain<OpenLinkRequest>(out, c, body);
     case Opcode::read_marks: return plain<ReadMarksRequest>(out, c, body);
     case Opcode::mark_checksum: return plain<MarkChecksumRequest>(out, c, body);
@@ -154,6 +155,7 @@ bool answer(std::string& out, const Frame& frame) {
     case Opcode::drop_pin: return plain<DropPinAnswer>(out, c, body);
     case Opcode::region_status: return plain<RegionStatusAnswer>(out, c, body);
     case Opcode::drain_node: return plain<DrainNodeAnswer>(out, c, body);
+    case Opcode::copies: return plain<CopiesAnswer>(out, c, body);
     case Opcode::open_link: return plain<OpenLinkAnswer>(out, c, body);
     case Opcode::read_marks: return plain<ReadMarksAnswer>(out, c, body);
     case Opcode::mark_checksum: return plain<MarkChecksumAnswer>(out, c, body);
