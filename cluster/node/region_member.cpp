@@ -95,6 +95,7 @@ region::RegionOptions options_of(const config::NodeConfig& config, const region:
   o.lease = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::microseconds(config.failover.lease_us));
   o.heartbeat_us = us(config.failover.heartbeat_us);
   o.suspect_us = us(config.failover.suspect_us);
+  o.clock_skew_us = us(config.limits.clock_skew_us);
   o.authority.grant_us = us(config.failover.grant_us);
   o.authority.evict_rf1 = o.leader.evict_rf1;
   return o;

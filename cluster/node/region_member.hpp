@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cluster/config/node_config.hpp"
 #include "cluster/coordinator/coordinator.hpp"
 #include "cluster/node/node_state.hpp"
+#include "cluster/region/clock_skew.hpp"
 #include "cluster/tls/context.hpp"
 
 namespace zaris::node {
@@ -22,6 +24,7 @@ struct RegionStatus {
     bool registered = false, connected = false, leader = false, draining = false;
     std::string state;                       // as the leader sees it; empty where this node does not lead
     std::string version;
+    std::optional<region::ClockEstimate> clock;   // of the connected ones, after the first round trip
   };
   struct Partition {
     std::string id;

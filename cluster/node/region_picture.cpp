@@ -57,6 +57,7 @@ RegionStatus RegionPicture::take(const Of& of) {
     if (m.registered) m.version = row->second.value.version;
     m.connected = (node.name == of.self || of.net.up(node.name));
     m.leader = node.name == s.leader;
+    m.clock = of.core.clocks().estimate(node.name);
     m.draining = mirror.drains().contains(node.name);
     for (const auto& [name, state] : states) {
       if (name == node.name) m.state = ownership::name(state);

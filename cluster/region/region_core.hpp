@@ -11,6 +11,7 @@
 #include "cluster/ownership/traffic_gate.hpp"
 #include "cluster/ownership/view_digest.hpp"
 #include "cluster/protocol/admin_messages.hpp"
+#include "cluster/region/clock_skew.hpp"
 #include "cluster/region/leader.hpp"
 #include "cluster/region/mirror.hpp"
 #include "cluster/region/node_roles.hpp"
@@ -28,6 +29,7 @@ struct RegionOptions {
   std::chrono::seconds lease{2};
   MonoMicros heartbeat_us = 500'000;
   MonoMicros suspect_us = 2'000'000;
+  MonoMicros clock_skew_us = 500'000;        // wall clocks further apart than this are said
   ownership::AuthorityTimes authority;
   MirrorTimes mirror;
 };
@@ -63,12 +65,14 @@ class RegionCore {
   [[nodiscard]] const NodeRoles& roles() const { return roles_; }
   [[nodiscard]] const Leader& leader() const { return leader_; }
   [[nodiscard]] const ownership::ViewWatch& views() const { return views_; }
+  [[nodiscard]] const ClockSkew& clocks() const { return clocks_; }
   // Called after each change of the mirror.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
   [[nodiscard]] std::uint64_t view_digest() const;
   void send_heartbeats();
+  void compare_clocks(const std::string& node, const protocol::Heartbeat::Clock& clock);
 
   const RegionOptions options_;
   store::Store& store_;
@@ -82,6 +86,7 @@ class RegionCore {
   NodeRoles roles_;
   Leader leader_;
   ownership::ViewWatch views_;
+  ClockSkew clocks_;
   ownership::TrafficGate traffic_;
   std::map<std::string, ownership::Incarnation> peers_;
   MonoMicros heartbeat_at_ = 0;
