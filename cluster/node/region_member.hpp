@@ -43,6 +43,8 @@ struct RegionStatus {
   std::uint64_t map_version = 0, ownership_version = 0;
   bool converged = false;                    // map and ownership are of one version, and no peer differs
   bool registered = false, name_taken = false;
+  std::string name_holder;                   // where the other process runs
+  std::optional<Error> gave_up;              // this process cannot be one of its region: it is to end
   std::string etcd_trouble;                  // empty: it answers
   double etcd_silence_seconds = 0;           // since its last answer to a linearizable read
   std::string waiting_for;                   // what the leader waits for, where this node leads

@@ -144,7 +144,7 @@ ordered_json to_json(const RegionStatus& status, const config::NodeConfig& confi
                               {"role_reason", p.role_reason}, {"serves_by", p.serves_by}, {"replica_lag_revisions", p.lag_revisions}});
   }
   return {{"node", s.node}, {"leader", s.leader}, {"leader_term", s.leader_term}, {"map_version", s.map_version}, {"ownership_version", s.ownership_version},
-          {"converged", s.converged}, {"registered", s.registered}, {"name_taken", s.name_taken},
+          {"converged", s.converged}, {"registered", s.registered}, {"name_taken", s.name_taken}, {"name_holder", status.name_holder},
           {"etcd", {{"answers", s.etcd_trouble.empty()}, {"trouble", s.etcd_trouble}, {"silence_seconds", static_cast<double>(s.etcd_silence_us) / 1e6}}},
           {"waiting_for", s.waiting_for}, {"replication", {{"factor", s.replication_factor}, {"ack", s.ack}, {"ack_max", s.ack_max}}},
           {"members", std::move(all_members)}, {"partitions", std::move(all_partitions)}, {"promotions", status.promotions}, {"hand_overs", status.hand_overs},
@@ -153,7 +153,7 @@ ordered_json to_json(const RegionStatus& status, const config::NodeConfig& confi
 
 std::string waiting_for(const RegionStatus& status) {
   if (!status.etcd_trouble.empty()) return "etcd: " + status.etcd_trouble;
-  if (status.name_taken) return "another process is registered under this node's name";
+  if (status.name_taken) return "another process is registered under this node's name" + (status.name_holder.empty() ? "" : ": " + status.name_holder);
   if (!status.waiting_for.empty()) return status.waiting_for;
   std::string missing;
   std::size_t count = 0;

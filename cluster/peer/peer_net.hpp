@@ -58,8 +58,10 @@ class PeerNet {
   [[nodiscard]] static Result<std::unique_ptr<PeerNet>> open(EventLoop& loop, PeerNetOptions options, PeerEvents& events);
   virtual ~PeerNet() = default;
 
-  // Starts dialling. `cluster` is what both sides must agree on: known only once the coordinator was asked.
+  // Takes connections and dials from now on. `cluster` is what both sides must agree on: known only once the coordinator was asked.
   virtual void start(ClusterId cluster) = 0;
+  // Ends every connection; takes none and dials nobody until start() is called again.
+  virtual void pause(const std::string& reason) = 0;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   [[nodiscard]] virtual bool up(const std::string& name) const = 0;
   // Whole frames. False: no connection; they are dropped.

@@ -71,6 +71,7 @@ void RegionCore::tick() {
   const MonoMicros now = outside_.now();
   mirror_.tick(now);
   registration_.tick(now);
+  look_at_name();
   roles_.update();
   replicator_.tick({now, outside_.wall_now()});
   leader_.tick();
@@ -92,6 +93,19 @@ void RegionCore::tick() {
   }
   updating_ = false;
   if (changed_) changed_();
+}
+
+// Said once when it is taken, and once when it is free again.
+void RegionCore::look_at_name() {
+  if (registration_.name_taken() == said_taken_) return;
+  said_taken_ = registration_.name_taken();
+  const std::string& self = options_.leader.self;
+  if (!said_taken_) return outside_.say(Weight::info, "node_name_free", "this process is registered as node " + self);
+  const std::string who = "another process is registered as node " + self + ": " + registration_.holder();
+  if (registration_.was_registered())
+    outside_.say(Weight::error, "node_name_lost", who + "; this process keeps what it holds, speaks to no other node, and comes back when the name is free");
+  else
+    outside_.say(Weight::warning, "node_name_waits", who + "; if it is this process's predecessor, its lease runs out soon");
 }
 
 // ---- peers --------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ struct RegionOptions {
   LeaderOptions leader;                      // self, incarnation, roster, settings and times
   KeyNames keys;
   std::string version;                       // of the program
+  std::string host, address;                 // of this process, for whoever finds its name taken
   std::chrono::seconds lease{2};
   MonoMicros heartbeat_us = 500'000;
   MonoMicros suspect_us = 2'000'000;
@@ -66,12 +67,16 @@ class RegionCore {
   [[nodiscard]] const Leader& leader() const { return leader_; }
   [[nodiscard]] const ownership::ViewWatch& views() const { return views_; }
   [[nodiscard]] const ClockSkew& clocks() const { return clocks_; }
+  // May this process speak to the others under its name? Not before it has been registered, and not while another process is:
+  // the two would take each other's connections away.
+  [[nodiscard]] bool speaks() const { return registration_.was_registered() && !registration_.name_taken(); }
   // Called after each change of the mirror.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
   [[nodiscard]] std::uint64_t view_digest() const;
   void send_heartbeats();
+  void look_at_name();
   void compare_clocks(const std::string& node, const protocol::Heartbeat::Clock& clock);
 
   const RegionOptions options_;
@@ -92,6 +97,7 @@ class RegionCore {
   MonoMicros heartbeat_at_ = 0;
   bool draining_ = false, drain_written_ = false, drain_writing_ = false;
   bool updating_ = false;
+  bool said_taken_ = false;
 };
 
 }  // namespace zaris::region

@@ -246,6 +246,8 @@ void World::connect(MonoMicros now) {
     SimNode* ends[2] = {nodes_[pair.first].get(), nodes_[pair.second].get()};
     const bool through = !l->cut && !ends[0]->isolated && !ends[1]->isolated;
     if (l->up && (!ends[0]->alive || !ends[1]->alive)) l->up = false;
+    const auto speaks = [](const SimNode& node) { return node.alive && node.core->speaks(); };
+    for (const SimNode* end : ends) l->up = l->up && (end->paused || speaks(*end));
     for (int i = 0; i < 2; ++i) {
       if (!ends[i]->alive || ends[i]->paused || !l->told_up[i]) continue;
       const bool silent = now - l->heard[i] > silence_us;
@@ -256,7 +258,7 @@ void World::connect(MonoMicros now) {
       l->bytes[i] = 0;
       ends[i]->core->peer_down(ends[1 - i]->name, silent ? "nothing was heard from it" : "it closed the connection");
     }
-    if (!l->up && through && ends[0]->alive && ends[1]->alive && !ends[0]->paused && !ends[1]->paused && !l->told_up[0] && !l->told_up[1] && now >= l->next_dial) {
+    if (!l->up && through && ends[0]->alive && ends[1]->alive && !ends[0]->paused && !ends[1]->paused && speaks(*ends[0]) && speaks(*ends[1]) && !l->told_up[0] && !l->told_up[1] && now >= l->next_dial) {
       l->next_dial = now + dial_us;
       l->up = true;
       for (int i = 0; i < 2; ++i) {

@@ -70,6 +70,8 @@ TEST(WaitingFor, NamesTheFirstThingThatIsMissing) {
   EXPECT_EQ(waiting_for(status), status.waiting_for);
   status.name_taken = true;
   EXPECT_EQ(waiting_for(status), "another process is registered under this node's name");
+  status.name_holder = "on host db7";
+  EXPECT_EQ(waiting_for(status), "another process is registered under this node's name: on host db7");
   status.etcd_trouble = "connection refused";
   EXPECT_EQ(waiting_for(status), "etcd: connection refused");
 }
