@@ -25,6 +25,7 @@ const Sheet node_sheet{{{"NAME", "/name"},
                         {"REPLICA OF", "/replica_of", Kind::count},
                         {"LAG", "/lag_revisions", Kind::count},
                         {"KEYS", "/live_keys", Kind::count},
+                        {"CLOCK", "/clock_text"},
                         {"MEMORY", "/memory_used_bytes", Kind::bytes, true},
                         {"UP", "/uptime_seconds", Kind::seconds, true},
                         {"MAP", "/map_version", Kind::count, true},
@@ -48,6 +49,18 @@ const Sheet partition_sheet{{{"SEGMENTS", "/segments"},
                             "/id"};
 
 bool for_people(Format format) { return format == Format::table || format == Format::wide; }
+
+// With its sign; what scripts read stays a number.
+ordered_json with_clock(ordered_json node) {
+  const auto& skew = node["clock_skew_seconds"];
+  node["clock_text"] = skew.is_number() ? ordered_json(fmt::format("{:+.3f} s", skew.get<double>())) : ordered_json(nullptr);
+  return node;
+}
+
+ordered_json with_clocks(ordered_json nodes) {
+  for (auto& row : nodes) row = with_clock(std::move(row));
+  return nodes;
+}
 
 // Names side by side for a table; what scripts read stays a list.
 ordered_json with_texts(ordered_json partitions) {
@@ -79,7 +92,8 @@ int list(const Context& context) {
   const auto client = connect_to_nodes(context);
   if (!client) return fail(client.error());
   const RegionWords words = ask_nodes(**client);
-  print_rows(context.format, node_sheet, view_of(words.words)["nodes"]);
+  const ordered_json nodes = view_of(words.words)["nodes"];
+  print_rows(context.format, node_sheet, for_people(context.format) ? with_clocks(nodes) : nodes);
   (void)flush_out();
   return exit_of(context, words);
 }
@@ -116,7 +130,7 @@ int show(const Context& context, const std::string& name) {
       column.wide = false;
       std::transform(column.title.begin(), column.title.end(), column.title.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     }
-    print_one(Format::table, lines, node);
+    print_one(Format::table, lines, with_clock(node));
     write_out("\n");
     print_partitions(Format::wide, partitions);
   } else {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -35,7 +36,29 @@ std::string segments_of(const RegionStatusAnswer::Partition& p) {
   return p.segments == 1 ? fmt::format("segment {}", p.first) : fmt::format("segments {}-{}", p.first, p.first + p.segments - 1);
 }
 
-ordered_json node_row(const NodeWord& word, const NodeWord& best, const RegionStatusAnswer* leader) {
+// What the others, and the node itself, say of its clock: the middle of it is its distance from the middle clock of the region, so that one wrong
+// clock is named and not every other. Of two middle ones the larger: with two nodes nobody can tell which of them is wrong.
+struct Clock {
+  std::int64_t ahead_us = 0;
+  bool beyond = false;
+};
+std::optional<Clock> clock_of(const std::string& name, const std::vector<NodeWord>& words) {
+  std::vector<Clock> said;
+  for (const NodeWord& word : words) {
+    if (!word.region) continue;
+    for (const auto& member : word.region->members) {
+      if (member.name == name && member.clock) said.push_back({member.clock->ahead_us, member.clock->beyond});
+    }
+  }
+  if (said.empty()) return std::nullopt;
+  said.push_back({});
+  std::ranges::sort(said, {}, &Clock::ahead_us);
+  const Clock& low = said[(said.size() - 1) / 2];
+  const Clock& high = said[said.size() / 2];
+  return std::abs(low.ahead_us) > std::abs(high.ahead_us) ? low : high;
+}
+
+ordered_json node_row(const NodeWord& word, const std::vector<NodeWord>& words, const NodeWord& best, const RegionStatusAnswer* leader) {
   const RegionStatusAnswer::Member* row = nullptr;
   for (const RegionStatusAnswer* source : {&*best.region, leader}) {
     if (source == nullptr) continue;
@@ -69,6 +92,8 @@ ordered_json node_row(const NodeWord& word, const NodeWord& best, const RegionSt
                    {"replica_of", replica_of},
                    {"lag_revisions", answers ? ordered_json(lag) : ordered_json(nullptr)},
                    {"version", word.status ? word.status->version : row != nullptr ? row->version : ""}};
+  const auto clock = clock_of(word.name, words);
+  out["clock_skew_seconds"] = clock ? ordered_json(static_cast<double>(clock->ahead_us) / 1e6) : ordered_json(nullptr);
   if (word.region) {
     out["map_version"] = word.region->map_version;
     out["ownership_version"] = word.region->ownership_version;
@@ -109,6 +134,9 @@ ordered_json partition_row(const RegionStatusAnswer::Partition& p, const std::ve
 
 void node_faults(const std::vector<NodeWord>& words, const RegionStatusAnswer& best, std::vector<std::string>& faults) {
   for (const NodeWord& word : words) {
+    if (const auto clock = clock_of(word.name, words); clock && clock->beyond)
+      faults.push_back(fmt::format("the wall clock of node {} is {:.3f} s {} the others': keys that it owns expire too {}", word.name, static_cast<double>(std::abs(clock->ahead_us)) / 1e6,
+                                   clock->ahead_us > 0 ? "ahead of" : "behind", clock->ahead_us > 0 ? "early" : "late"));
     if (word.error || !word.status || !word.region) {
       faults.push_back(fmt::format("node {} ({}) does not answer{}", word.name, word.address, word.error ? ": " + word.error->what : ""));
       continue;
@@ -147,7 +175,7 @@ ordered_json view_of(const std::vector<NodeWord>& words) {
   ordered_json nodes = ordered_json::array(), partitions = ordered_json::array();
   std::vector<std::string> faults, differ;
   for (const NodeWord& word : words) {
-    nodes.push_back(node_row(word, *best, leader));
+    nodes.push_back(node_row(word, words, *best, leader));
     up += word.status && word.region ? 1 : 0;
     if (!word.region) continue;
     etcd = etcd && word.region->etcd_trouble.empty();
@@ -235,7 +263,7 @@ RegionStatusAnswer alone(const protocol::StatusAnswer& status) {
   out.node = out.leader = status.node;
   out.converged = out.registered = true;
   out.ack = out.ack_max = "async";
-  out.members.push_back({status.node, "", true, true, true, status.state == "draining", "alive", status.version});
+  out.members.push_back({status.node, "", true, true, true, status.state == "draining", "alive", status.version, {}});
   RegionStatusAnswer::Partition& partition = out.partitions.emplace_back();
   partition.segments = status.segments;
   partition.primary = partition.owner = status.node;

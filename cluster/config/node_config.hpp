@@ -92,6 +92,7 @@ struct NodeConfig {
     std::uint64_t key = 0, value = 0;
     std::uint32_t connections = 0;
     std::uint64_t output_bytes = 0;
+    std::uint64_t clock_skew_us = 0;
   } limits;
   struct {
     std::uint64_t budget_bytes = 0, pin_bytes = 0, pin_age_us = 0;

@@ -130,6 +130,9 @@ std::vector<KeyRow> rows() {
   r.push_back(bounded(row<N>("limits.output_bytes", Kind::size, "1MiB",
                              "Answers that may wait for one slow client before its further requests are left unread.",
                              [](N& c, const Value& v) { c.limits.output_bytes = v.number; }), 4 * kib, gib));
+  r.push_back(bounded(row<N>("limits.clock_skew", Kind::duration, "500ms",
+                             "Of several nodes: wall clocks of two of them that are further apart are a warning. Keys expire by the clock of the node that owns them.",
+                             [](N& c, const Value& v) { c.limits.clock_skew_us = v.number; }), 10'000, 3600 * s));
   r.push_back(bounded(row<N>("log.budget_bytes", Kind::size, "256MiB", "Op-log kept in memory when no reader needs more.",
                              [](N& c, const Value& v) { c.log.budget_bytes = v.number; }), 64 * kib, 1ull << 50));
   r.push_back(bounded(row<N>("log.pin_bytes", Kind::size, "1GiB", "Hard ceiling of the op-log in all, pinned by readers or not.",

@@ -272,7 +272,8 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   if (impl->region) {
     // Only what waiting does not cure: while etcd is away a node that serves goes on, and taking clients from it would help nobody.
     impl->admin.ready_check("registered", [raw]() -> std::string {
-      return raw->region->status().name_taken ? "another process is registered under this node's name: one of the two has the wrong node.name" : "";
+      const RegionStatus status = raw->region->status();
+      return status.name_taken ? "another process is registered under this node's name: one of the two has the wrong node.name; it is the one " + status.name_holder : "";
     });
   }
   impl->admin.live_check("loops", [raw] {
@@ -418,6 +419,8 @@ std::string Node::stuck() {
   impl_->watch_client_loops();
   return impl_->loops.stuck(mono_now());
 }
+
+std::optional<Error> Node::failed() const { return impl_->region ? impl_->region->status().gave_up : std::nullopt; }
 
 void Node::poll_certificates() { impl_->certificates.poll(std::chrono::steady_clock::now()); }
 

@@ -68,6 +68,8 @@ class Node {
   // Empty while all loops move; otherwise which does not. The watchdog is fed only while it is empty; to be asked, like
   // poll_certificates, about once a second.
   [[nodiscard]] std::string stuck();
+  // Set when this process cannot go on as a node of its region (`node_name_taken`): it is to be closed, with exit 3. About once a second.
+  [[nodiscard]] std::optional<Error> failed() const;
   // Reads certificate files again whose content may have changed (every 10 s, whatever the calls' pace): a new pair is
   // used for new connections, a bad one is logged, counted and left alone. Sessions stay.
   void poll_certificates();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -38,6 +39,12 @@ std::uint64_t random_id() {
   std::uint64_t bits = 0;
   while (bits == 0) RAND_bytes(reinterpret_cast<unsigned char*>(&bits), sizeof bits);
   return bits;
+}
+
+std::string host_name() {
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  return host;
 }
 
 ownership::AckPolicy policy_of(config::AckPolicy policy) {
@@ -96,6 +103,7 @@ region::RegionOptions options_of(const config::NodeConfig& config, const region:
   o.lease = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::microseconds(config.failover.lease_us));
   o.heartbeat_us = us(config.failover.heartbeat_us);
   o.suspect_us = us(config.failover.suspect_us);
+  o.clock_skew_us = us(config.limits.clock_skew_us);
   o.authority.grant_us = us(config.failover.grant_us);
   o.authority.evict_rf1 = o.leader.evict_rf1;
   return o;
@@ -164,11 +172,13 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       store_ = &store;
       shared_ = &shared;
       hooks_ = std::move(hooks);
-      core_ = std::make_unique<region::RegionCore>(*etcd_, store, shared.serving, options_of(config_, settings_, roster_, prefix_, version_, incarnation_), *this);
+      region::RegionOptions options = options_of(config_, settings_, roster_, prefix_, version_, incarnation_);
+      options.host = host_name();
+      options.address = fmt::format("{}:{}", config::parse_address(config_.listeners.cluster.address)->host, net_->port());
+      core_ = std::make_unique<region::RegionCore>(*etcd_, store, shared.serving, std::move(options), *this);
       core_->on_change([this] { changed_ = true; });
       dirty_ = store.dirty_map([this] { loop_.post([] {}); });
       loop_.after_each_round([this] { after_round(); });
-      net_->start(settings_.cluster);
       core_->start();
       tick();
     });
@@ -334,8 +344,15 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     return {};
   }
 
+  // Two processes of one name would take each other's connections away.
+  void speak() {
+    if (core_->speaks()) net_->start(settings_.cluster);
+    else net_->pause("another process is registered under this node's name");
+  }
+
   void tick() {
     core_->tick();
+    speak();
     const MonoMicros now_us = now();
     if (now_us >= status_at_) {
       status_at_ = now_us + status_us;
@@ -366,6 +383,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (!core_) return;
     if (changed_) {
       changed_ = false;
+      speak();
       publish();
     }
     dirty_->awake();

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cluster/config/node_config.hpp"
 #include "cluster/coordinator/coordinator.hpp"
 #include "cluster/node/node_state.hpp"
+#include "cluster/region/clock_skew.hpp"
 #include "cluster/tls/context.hpp"
 
 namespace zaris::node {
@@ -22,6 +24,7 @@ struct RegionStatus {
     bool registered = false, connected = false, leader = false, draining = false;
     std::string state;                       // as the leader sees it; empty where this node does not lead
     std::string version;
+    std::optional<region::ClockEstimate> clock;   // of the connected ones, after the first round trip
   };
   struct Partition {
     std::string id;
@@ -40,6 +43,8 @@ struct RegionStatus {
   std::uint64_t map_version = 0, ownership_version = 0;
   bool converged = false;                    // map and ownership are of one version, and no peer differs
   bool registered = false, name_taken = false;
+  std::string name_holder;                   // where the other process runs
+  std::optional<Error> gave_up;              // this process cannot be one of its region: it is to end
   std::string etcd_trouble;                  // empty: it answers
   double etcd_silence_seconds = 0;           // since its last answer to a linearizable read
   std::string waiting_for;                   // what the leader waits for, where this node leads

@@ -45,6 +45,8 @@ RegionStatus RegionPicture::take(const Of& of) {
   s.converged = mirror.map() && mirror.ownership() && mirror.ownership()->value.map_version == mirror.map()->value.version && !of.core.views().differs();
   s.registered = of.core.registration().registered();
   s.name_taken = of.core.registration().name_taken();
+  s.name_holder = of.core.registration().holder();
+  s.gave_up = of.core.registration().gave_up();
   s.etcd_trouble = !mirror.trouble().empty() ? mirror.trouble() : of.core.registration().trouble();
   s.etcd_silence_seconds = mirror.answered_at() == 0 ? 0 : static_cast<double>(of.now - mirror.answered_at()) / 1e6;
   s.waiting_for = of.core.leader().waiting_for();
@@ -57,6 +59,7 @@ RegionStatus RegionPicture::take(const Of& of) {
     if (m.registered) m.version = row->second.value.version;
     m.connected = (node.name == of.self || of.net.up(node.name));
     m.leader = node.name == s.leader;
+    m.clock = of.core.clocks().estimate(node.name);
     m.draining = mirror.drains().contains(node.name);
     for (const auto& [name, state] : states) {
       if (name == node.name) m.state = ownership::name(state);

@@ -40,6 +40,8 @@ constexpr MetricFamily partition_state{"zaris_partition_state", MetricType::gaug
 constexpr MetricFamily partition_serving{"zaris_partition_serving", MetricType::gauge, "segments: first-last", "1 while this node serves the partition, otherwise 0."};
 constexpr MetricFamily partition_copies{"zaris_partition_copies_in_step", MetricType::gauge, "segments: first-last", "Copies of the partition that hold everything acknowledged: its owner and its synchronised replicas; 0 without an owner."};
 constexpr MetricFamily partition_generation{"zaris_partition_generation", MetricType::gauge, "segments: first-last", "Generation of the partition's ownership term; changes with every change of owner."};
+constexpr MetricFamily clock_skew{"zaris_clock_skew_seconds", MetricType::gauge, "peer: a connected node of the roster", "How far that node's wall clock is ahead of this node's; negative: behind."};
+constexpr MetricFamily clock_skew_error{"zaris_clock_skew_error_seconds", MetricType::gauge, "peer: a connected node of the roster", "The true skew is no further than this from zaris_clock_skew_seconds: half of the shortest of the last eight round trips."};
 constexpr MetricFamily leader_changes{"zaris_leader_changes_total", MetricType::counter, "", "Times this node saw another leader, or another term of the same, than before."};
 constexpr MetricFamily elections{"zaris_leader_elections_total", MetricType::counter, "", "Times this node became the leader."};
 constexpr MetricFamily promotions{"zaris_partition_promotions_total", MetricType::counter, "", "Partitions that this node, as the leader, gave to another owner because theirs was gone."};
@@ -60,7 +62,7 @@ constexpr MetricFamily peer_received{"zaris_cluster_peer_received_bytes_total", 
 
 constexpr MetricFamily families[] = {members, members_draining, partitions, without_owner, without_replica, leads, leader_known, leader_term, map_version, ownership_version,
     converged, registered, name_taken, peers, etcd_up, etcd_silence, owned, serving, lag, lag_seconds, partition_state, partition_serving,
-    partition_copies, partition_generation, leader_changes, elections, promotions, hand_overs, terms, fenced, set_changes, grants,
+    partition_copies, partition_generation, clock_skew, clock_skew_error, leader_changes, elections, promotions, hand_overs, terms, fenced, set_changes, grants,
     differences, cures, lists, watch_ends, lease_losses, sessions_ended, peers_lost, peer_sent, peer_received};
 
 constexpr std::string_view partition_states[] = {"healthy", "degraded", "recovering", "unavailable"};
@@ -105,6 +107,7 @@ protocol::RegionStatusAnswer to_answer(const RegionStatus& status, const config:
     row.draining = member.draining;
     row.state = member.state;
     row.version = member.version;
+    if (member.clock) row.clock = {member.clock->ahead_us, static_cast<std::uint64_t>(member.clock->within_us), member.clock->beyond};
   }
   for (const RegionStatus::Partition& partition : status.partitions) {
     RegionStatusAnswer::Partition& row = out.partitions.emplace_back();
@@ -131,7 +134,9 @@ ordered_json to_json(const RegionStatus& status, const config::NodeConfig& confi
   ordered_json all_members = ordered_json::array(), all_partitions = ordered_json::array();
   for (const RegionStatusAnswer::Member& m : s.members) {
     all_members.push_back({{"name", m.name}, {"address", m.address}, {"registered", m.registered}, {"connected", m.connected}, {"leader", m.leader},
-                           {"draining", m.draining}, {"state", m.state}, {"version", m.version}});
+                           {"draining", m.draining}, {"state", m.state}, {"version", m.version},
+                           {"clock_skew_seconds", m.clock ? ordered_json(static_cast<double>(m.clock->ahead_us) / 1e6) : ordered_json(nullptr)},
+                           {"clock_skew_error_seconds", m.clock ? ordered_json(static_cast<double>(m.clock->within_us) / 1e6) : ordered_json(nullptr)}});
   }
   for (const RegionStatusAnswer::Partition& p : s.partitions) {
     all_partitions.push_back({{"id", p.id}, {"first", p.first}, {"segments", p.segments}, {"primary", p.primary}, {"replicas", p.replicas}, {"owner", p.owner},
@@ -139,7 +144,7 @@ ordered_json to_json(const RegionStatus& status, const config::NodeConfig& confi
                               {"role_reason", p.role_reason}, {"serves_by", p.serves_by}, {"replica_lag_revisions", p.lag_revisions}});
   }
   return {{"node", s.node}, {"leader", s.leader}, {"leader_term", s.leader_term}, {"map_version", s.map_version}, {"ownership_version", s.ownership_version},
-          {"converged", s.converged}, {"registered", s.registered}, {"name_taken", s.name_taken},
+          {"converged", s.converged}, {"registered", s.registered}, {"name_taken", s.name_taken}, {"name_holder", status.name_holder},
           {"etcd", {{"answers", s.etcd_trouble.empty()}, {"trouble", s.etcd_trouble}, {"silence_seconds", static_cast<double>(s.etcd_silence_us) / 1e6}}},
           {"waiting_for", s.waiting_for}, {"replication", {{"factor", s.replication_factor}, {"ack", s.ack}, {"ack_max", s.ack_max}}},
           {"members", std::move(all_members)}, {"partitions", std::move(all_partitions)}, {"promotions", status.promotions}, {"hand_overs", status.hand_overs},
@@ -148,7 +153,7 @@ ordered_json to_json(const RegionStatus& status, const config::NodeConfig& confi
 
 std::string waiting_for(const RegionStatus& status) {
   if (!status.etcd_trouble.empty()) return "etcd: " + status.etcd_trouble;
-  if (status.name_taken) return "another process is registered under this node's name";
+  if (status.name_taken) return "another process is registered under this node's name" + (status.name_holder.empty() ? "" : ": " + status.name_holder);
   if (!status.waiting_for.empty()) return status.waiting_for;
   std::string missing;
   std::size_t count = 0;
@@ -170,6 +175,9 @@ void put_region_metrics(admin::MetricSink& sink, const RegionStatus& status) {
     here += member.registered ? 1 : 0;
     drains += member.draining ? 1 : 0;
     connected += member.connected && member.name != status.self ? 1 : 0;
+    if (!member.clock) continue;
+    sink.put(clock_skew, static_cast<double>(member.clock->ahead_us) / 1e6, {{"peer", member.name}});
+    sink.put(clock_skew_error, static_cast<double>(member.clock->within_us) / 1e6, {{"peer", member.name}});
   }
   sink.put(members, d(here), {{"state", "registered"}});
   sink.put(members, d(status.members.size() - here), {{"state", "missing"}});

@@ -83,6 +83,7 @@ class Worker {
   void loop();
   void wake();
   void take_mail();
+  // worker_accept.cpp: how connections come and go.
   void accept_some(const Listening& listening);
   void pause_accepting();
   void resume_accepting();

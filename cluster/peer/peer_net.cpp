@@ -13,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "cluster/logging/event_log.hpp"
 #include "cluster/tls/channel.hpp"
@@ -81,17 +82,26 @@ class Net final : public PeerNet {
   }
 
   void start(ClusterId cluster) override {
-    const bool begins = ticker_ == 0;
-    options_.self.cluster = cluster;
-    if (!begins) {
+    if (cluster != options_.self.cluster) {
       for (auto& [name, peer] : peers_) peer.wait = dial_first_us;   // whoever was turned away is dialled again soon
-      return;
     }
+    options_.self.cluster = cluster;
+    if (std::exchange(started_, true)) return;
     loop_.watch(listen_, EPOLLIN, [this](std::uint32_t) { accept_some(); });
     for (auto& [name, peer] : peers_) {
       if (dials(name)) dial(name);
     }
-    tick();
+    if (ticker_ == 0) tick();
+  }
+
+  void pause(const std::string& reason) override {
+    if (!std::exchange(started_, false)) return;
+    loop_.unwatch(listen_);
+    std::vector<int> all;
+    for (const auto& [fd, connection] : connections_) all.push_back(fd);
+    for (const int fd : all) {
+      if (const auto found = connections_.find(fd); found != connections_.end()) close(*found->second, reason);
+    }
   }
 
   std::uint16_t port() const override { return port_; }
@@ -194,7 +204,7 @@ class Net final : public PeerNet {
 
   void dial(const std::string& name) {
     Peer& peer = peers_.at(name);
-    if (peer.dialling || peer.connection != nullptr) return;
+    if (!started_ || peer.dialling || peer.connection != nullptr) return;
     peer.dialling = true;
     ++counters_.dialled;
     Addresses found;
@@ -412,7 +422,7 @@ class Net final : public PeerNet {
       ++counters_.lost;
       events_.peer_down(name, reason);
     }
-    if (dials(name) && peer->second.connection == nullptr && connection.dialled) again(name, reason);
+    if (started_ && dials(name) && peer->second.connection == nullptr && connection.dialled) again(name, reason);
   }
 
   void tick() {
@@ -435,6 +445,7 @@ class Net final : public PeerNet {
   int listen_ = -1;
   std::uint16_t port_ = 0;
   std::uint64_t ticker_ = 0;
+  bool started_ = false;
   std::map<std::string, Peer> peers_;
   std::map<int, std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> dead_;   // freed at the end of the round

@@ -58,11 +58,13 @@ class PeerNet {
   [[nodiscard]] static Result<std::unique_ptr<PeerNet>> open(EventLoop& loop, PeerNetOptions options, PeerEvents& events);
   virtual ~PeerNet() = default;
 
-  // Starts dialling. `cluster` is what both sides must agree on. 0: not known yet; hellos are exchanged, so that each learns what
-  // the other belongs to, and no connection comes up. Called again once it is known.
+  // Takes connections and dials from now on. `cluster` is what both sides must agree on. 0: not known yet; hellos are exchanged, so
+  // that each learns what the other belongs to, and no connection comes up. Called again once it is known.
   virtual void start(ClusterId cluster) = 0;
   // What each node that said hello under its own name has said last that it belongs to; 0: it had not joined its region yet.
   [[nodiscard]] virtual std::map<std::string, ClusterId> told() const = 0;
+  // Ends every connection; takes none and dials nobody until start() is called again.
+  virtual void pause(const std::string& reason) = 0;
   [[nodiscard]] virtual std::uint16_t port() const = 0;
   [[nodiscard]] virtual bool up(const std::string& name) const = 0;
   // Whole frames. False: no connection; they are dropped.

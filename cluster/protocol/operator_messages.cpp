@@ -1,5 +1,7 @@
 #include "cluster/protocol/operator_messages.hpp"
 
+#include <algorithm>
+
 #include "cluster/protocol/places.hpp"
 
 namespace zaris::protocol {
@@ -8,6 +10,7 @@ namespace {
 constexpr std::uint32_t partitions_max = 16'384, segments_max = 16'384, members_max = 4096;
 constexpr std::uint32_t names_max = 64;             // nodes of one partition
 constexpr std::size_t text_bytes_max = 4096;
+constexpr std::uint64_t clock_us_max = std::uint64_t{1} << 62;
 
 std::string read_text(Unpacker& in, Places& places) {
   const std::string_view text = places.bytes();
@@ -56,12 +59,22 @@ void encode(std::string& out, std::uint32_t correlation, const RegionStatusAnswe
   pack.str(answer.ack_max);
   pack.array(static_cast<std::uint32_t>(answer.members.size()));
   for (const RegionStatusAnswer::Member& row : answer.members) {
-    pack.array(8);
+    pack.array(9);
     pack.str(row.name);
     pack.str(row.address);
     for (const bool v : {row.registered, row.connected, row.leader, row.draining}) pack.boolean(v);
     pack.str(row.state);
     pack.str(row.version);
+    if (!row.clock) {
+      pack.nil();
+      continue;
+    }
+    const auto forward = [](std::int64_t v) { return static_cast<std::uint64_t>(std::max<std::int64_t>(v, 0)); };
+    pack.array(4);
+    pack.uint(forward(row.clock->ahead_us));
+    pack.uint(forward(-row.clock->ahead_us));
+    pack.uint(row.clock->within_us);
+    pack.boolean(row.clock->beyond);
   }
   pack.array(static_cast<std::uint32_t>(answer.partitions.size()));
   for (const RegionStatusAnswer::Partition& row : answer.partitions) {
@@ -104,6 +117,16 @@ bool decode(std::string_view body, RegionStatusAnswer& out) {
       for (bool* v : {&row.registered, &row.connected, &row.leader, &row.draining}) *v = inner.boolean();
       row.state = read_text(in, inner);
       row.version = read_text(in, inner);
+      if (inner.take()) {
+        Places clock(in);
+        const std::uint64_t ahead = clock.uint(), behind = clock.uint();
+        if (ahead > clock_us_max || behind > clock_us_max) in.fail();
+        RegionStatusAnswer::Member::Clock& to = row.clock.emplace();
+        if (in.ok()) to.ahead_us = static_cast<std::int64_t>(ahead) - static_cast<std::int64_t>(behind);
+        to.within_us = clock.uint();
+        to.beyond = clock.boolean();
+        clock.finish();
+      }
       inner.finish();
     }
   }

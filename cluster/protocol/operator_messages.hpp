@@ -2,6 +2,7 @@
 // drained. Conventions as in data_messages.hpp; bytes: docs/formats/native.md.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,13 @@ struct RegionStatusAnswer {
     bool leader = false, draining = false;
     std::string state;                              // "alive", … as the leader sees it; empty where the node that answers does not lead
     std::string version;                            // of the program; empty: not registered
+    struct Clock {
+      std::int64_t ahead_us = 0;                    // of the clock of the node that answers; negative: behind
+      std::uint64_t within_us = 0;                  // the truth is no further than this from it
+      bool beyond = false;                          // limits.clock_skew
+      friend bool operator==(const Clock&, const Clock&) = default;
+    };
+    std::optional<Clock> clock;                     // place 8, [ahead, behind, within, beyond]; nothing is known of the own one and of who is not connected
     friend bool operator==(const Member&, const Member&) = default;
   };
   struct Partition {                                // places in the order of the fields

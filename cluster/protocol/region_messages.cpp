@@ -52,7 +52,7 @@ bool decode(std::string_view body, PeerHello& out) {
 void encode(std::string& out, const Heartbeat& heartbeat) {
   const std::size_t at = begin_frame(out, Opcode::heartbeat, 0, 0);
   Packer pack(out);
-  pack.array(4);
+  pack.array(heartbeat.clock ? 5 : 4);
   pack.u64(heartbeat.view_digest);
   pack.uint(heartbeat.map_version);
   pack.uint(heartbeat.ownership_version);
@@ -64,6 +64,10 @@ void encode(std::string& out, const Heartbeat& heartbeat) {
     pack.boolean(row.serving);
     pack.array(static_cast<std::uint32_t>(row.synchronised.size()));
     for (const std::string& name : row.synchronised) pack.str(name);
+  }
+  if (heartbeat.clock) {
+    pack.array(4);
+    for (const std::uint64_t v : {heartbeat.clock->sent, heartbeat.clock->wall_us, heartbeat.clock->echo, heartbeat.clock->held_us}) pack.uint(v);
   }
   end_frame(out, at);
 }
@@ -92,6 +96,12 @@ bool decode(std::string_view body, Heartbeat& out) {
       row.finish();
       out.owned.push_back(std::move(owned));
     }
+  }
+  if (places.take()) {
+    Places inner(in);
+    Heartbeat::Clock& clock = out.clock.emplace();
+    for (std::uint64_t* v : {&clock.sent, &clock.wall_us, &clock.echo, &clock.held_us}) *v = inner.uint();
+    inner.finish();
   }
   return whole(in, places);
 }

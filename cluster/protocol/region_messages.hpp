@@ -2,6 +2,7 @@
 // of a failover and of a hand-over. A partition is named by the low half of its id. Bytes: docs/formats/region.md; rules: design page cluster. Plain values, bounded decoding.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,7 @@ void encode(std::string& out, const PeerHello& hello);
 [[nodiscard]] bool decode(std::string_view body, PeerHello& out);   // false too for a version that is not spoken here
 
 // Every failover.heartbeat, to every node. [0 view digest, 1 map version, 2 ownership version, 3 [[partition, generation, serving,
-// [synchronised node …]] …]]: the partitions that the sender owns.
+// [synchronised node …]] …], 4 nil | [sent, wall clock, echo, held]]: the partitions that the sender owns, and its clocks.
 struct Heartbeat {
   struct Owned {
     std::uint64_t partition = 0;
@@ -35,9 +36,17 @@ struct Heartbeat {
     std::vector<std::string> synchronised;      // replicas in step now
     friend bool operator==(const Owned&, const Owned&) = default;
   };
+  struct Clock {
+    std::uint64_t sent = 0;                     // the sender's boot clock
+    std::uint64_t wall_us = 0;                  // its wall clock at the same moment
+    std::uint64_t echo = 0;                     // `sent` of the receiver's last heartbeat that it has; 0: none yet
+    std::uint64_t held_us = 0;                  // since that one came
+    friend bool operator==(const Clock&, const Clock&) = default;
+  };
   std::uint64_t view_digest = 0;
   std::uint64_t map_version = 0, ownership_version = 0;
   std::vector<Owned> owned;
+  std::optional<Clock> clock;                   // nothing: of a version that did not send it
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 void encode(std::string& out, const Heartbeat& heartbeat);

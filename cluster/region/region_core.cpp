@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <fmt/format.h>
 
 namespace zaris::region {
 
@@ -45,7 +47,7 @@ RegionCore::RegionCore(etcd::Etcd& etcd, store::Store& store, ServingTable& serv
       outside_(outside),
       etcd_(etcd),
       mirror_(etcd, options_.keys, options_.mirror, [&outside] { return outside.now(); }, [this] { tick(); }),
-      registration_(etcd, options_.keys, options_.leader.self, MemberRow{options_.leader.incarnation, options_.version, outside.wall_now()},
+      registration_(etcd, options_.keys, options_.leader.self, MemberRow{options_.leader.incarnation, options_.version, outside.wall_now(), options_.host, options_.address},
                     RegistrationTimes{.lease = options_.lease}, [&outside] { return outside.now(); }, [this] {
                       // A lease counts once etcd has been read after it was taken.
                       if (registration_.registered() && mirror_.confirmed_at() <= registration_.registered_at()) mirror_.look_soon();
@@ -54,6 +56,7 @@ RegionCore::RegionCore(etcd::Etcd& etcd, store::Store& store, ServingTable& serv
       replicator_(store, others(options_.leader.roster, options_.leader.self)),
       roles_(etcd, mirror_, registration_, store, replicator_, serving, roles_options(options_), outside),
       leader_(etcd, mirror_, registration_, options_.leader, outside),
+      clocks_(options_.clock_skew_us),
       traffic_(outside.now()) {}
 RegionCore::~RegionCore() = default;
 
@@ -68,6 +71,7 @@ void RegionCore::tick() {
   const MonoMicros now = outside_.now();
   mirror_.tick(now);
   registration_.tick(now);
+  look_at_name();
   roles_.update();
   replicator_.tick({now, outside_.wall_now()});
   leader_.tick();
@@ -91,10 +95,24 @@ void RegionCore::tick() {
   if (changed_) changed_();
 }
 
+// Said once when it is taken, and once when it is free again.
+void RegionCore::look_at_name() {
+  if (registration_.name_taken() == said_taken_) return;
+  said_taken_ = registration_.name_taken();
+  const std::string& self = options_.leader.self;
+  if (!said_taken_) return outside_.say(Weight::info, "node_name_free", "this process is registered as node " + self);
+  const std::string who = "another process is registered as node " + self + ": " + registration_.holder();
+  if (registration_.was_registered())
+    outside_.say(Weight::error, "node_name_lost", who + "; this process keeps what it holds, speaks to no other node, and comes back when the name is free");
+  else
+    outside_.say(Weight::warning, "node_name_waits", who + "; if it is this process's predecessor, its lease runs out soon");
+}
+
 // ---- peers --------------------------------------------------------------------------------------------------------
 
 void RegionCore::peer_up(const std::string& node, const protocol::PeerHello& hello) {
   peers_[node] = Incarnation{hello.incarnation};
+  clocks_.forget(node);
   replicator_.peer_up(node);
   roles_.peer_up(node, Incarnation{hello.incarnation});
   outside_.say(Weight::info, "peer_up", node + " is connected");
@@ -108,6 +126,7 @@ void RegionCore::peer_down(const std::string& node, const std::string& reason) {
   roles_.peer_down(node);
   leader_.peer_down(node);
   views_.forget(node);
+  clocks_.forget(node);
   outside_.say(Weight::warning, "peer_down", node + ": " + reason);
   tick();
 }
@@ -123,6 +142,7 @@ std::string RegionCore::on_frame(const std::string& node, const protocol::Frame&
       const auto peer = peers_.find(node);
       if (peer == peers_.end()) return {};
       leader_.heard(node, peer->second, message);
+      if (message.clock) compare_clocks(node, *message.clock);
       if (mirror_.listed() && views_.compare(node, view_digest(), message.view_digest)) mirror_.doubt();
       return {};
     }
@@ -171,10 +191,23 @@ void RegionCore::send_heartbeats() {
   if (mirror_.map()) message.map_version = mirror_.map()->value.version;
   if (mirror_.ownership()) message.ownership_version = mirror_.ownership()->value.version;
   message.owned = roles_.owned();
-  std::string frame;
-  encode(frame, message);
-  for (const auto& [node, incarnation] : peers_) (void)outside_.send(node, frame);
+  for (const auto& [node, incarnation] : peers_) {
+    message.clock = clocks_.stamp(node, outside_.now(), outside_.wall_now());
+    std::string frame;
+    encode(frame, message);
+    (void)outside_.send(node, frame);
+  }
+  message.clock.reset();
   leader_.heard(options_.leader.self, options_.leader.incarnation, message);
+}
+
+void RegionCore::compare_clocks(const std::string& node, const protocol::Heartbeat::Clock& clock) {
+  const auto change = clocks_.heard(node, clock, outside_.now(), outside_.wall_now());
+  if (change == ClockSkew::Change::none) return;
+  const ClockEstimate found = *clocks_.estimate(node);
+  const std::string apart = fmt::format("the wall clock of {} is {:.3f} s {} this node's", node, static_cast<double>(std::abs(found.ahead_us)) / 1e6, found.ahead_us < 0 ? "behind" : "ahead of");
+  if (change == ClockSkew::Change::within) outside_.say(Weight::info, "clock_skew_gone", apart);
+  else outside_.say(Weight::warning, "clock_skew", apart + ": keys expire by the clock of the node that owns them; one of the two is wrong");
 }
 
 std::uint64_t RegionCore::view_digest() const {

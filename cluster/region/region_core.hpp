@@ -11,6 +11,7 @@
 #include "cluster/ownership/traffic_gate.hpp"
 #include "cluster/ownership/view_digest.hpp"
 #include "cluster/protocol/admin_messages.hpp"
+#include "cluster/region/clock_skew.hpp"
 #include "cluster/region/leader.hpp"
 #include "cluster/region/mirror.hpp"
 #include "cluster/region/node_roles.hpp"
@@ -25,9 +26,11 @@ struct RegionOptions {
   LeaderOptions leader;                      // self, incarnation, roster, settings and times
   KeyNames keys;
   std::string version;                       // of the program
+  std::string host, address;                 // of this process, for whoever finds its name taken
   std::chrono::seconds lease{2};
   MonoMicros heartbeat_us = 500'000;
   MonoMicros suspect_us = 2'000'000;
+  MonoMicros clock_skew_us = 500'000;        // wall clocks further apart than this are said
   ownership::AuthorityTimes authority;
   MirrorTimes mirror;
 };
@@ -63,12 +66,18 @@ class RegionCore {
   [[nodiscard]] const NodeRoles& roles() const { return roles_; }
   [[nodiscard]] const Leader& leader() const { return leader_; }
   [[nodiscard]] const ownership::ViewWatch& views() const { return views_; }
+  [[nodiscard]] const ClockSkew& clocks() const { return clocks_; }
+  // May this process speak to the others under its name? Not before it has been registered, and not while another process is:
+  // the two would take each other's connections away.
+  [[nodiscard]] bool speaks() const { return registration_.was_registered() && !registration_.name_taken(); }
   // Called after each change of the mirror.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 
  private:
   [[nodiscard]] std::uint64_t view_digest() const;
   void send_heartbeats();
+  void look_at_name();
+  void compare_clocks(const std::string& node, const protocol::Heartbeat::Clock& clock);
 
   const RegionOptions options_;
   store::Store& store_;
@@ -82,11 +91,13 @@ class RegionCore {
   NodeRoles roles_;
   Leader leader_;
   ownership::ViewWatch views_;
+  ClockSkew clocks_;
   ownership::TrafficGate traffic_;
   std::map<std::string, ownership::Incarnation> peers_;
   MonoMicros heartbeat_at_ = 0;
   bool draining_ = false, drain_written_ = false, drain_writing_ = false;
   bool updating_ = false;
+  bool said_taken_ = false;
 };
 
 }  // namespace zaris::region

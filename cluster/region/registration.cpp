@@ -25,7 +25,7 @@ void Registration::grant() {
   state_ = State::granting;
   const MonoMicros asked_at = clock_();
   etcd_.grant(times_.lease, etcd::LeaseId{}, times_.call, [this, life = std::weak_ptr(life_), asked_at](etcd::LeaseAnswer answer) {
-    if (life.expired() || state_ == State::left) return;
+    if (life.expired() || state_ != State::granting) return;
     if (!answer.ok()) {
       trouble_ = answer.error.text();
       state_ = State::none;
@@ -51,21 +51,14 @@ void Registration::put_key() {
   who.limit = 1;
   request.otherwise.push_back(who);
   etcd_.txn(std::move(request), times_.call, [this, life = std::weak_ptr(life_)](etcd::TxnAnswer answer) {
-    if (life.expired() || state_ == State::left) return;
+    if (life.expired() || state_ != State::registering) return;
     const MonoMicros now = clock_();
     if (answer.ok()) {
       created_ = answer.revision;
     } else if (answer.outcome == etcd::Outcome::compare_failed && !answer.answers.empty() && !answer.answers.front().rows.empty()) {
       // Ours after all: the answer to an earlier attempt was lost.
       const etcd::Row& row = answer.answers.front().rows.front();
-      if (row.lease != lease_) {
-        name_taken_ = true;
-        trouble_ = "another process is registered as node " + name_ + "; waiting for its lease to end";
-        state_ = State::granted;
-        next_ = now + times_.retry_us;
-        if (now + times_.retry_us >= valid_until_) lose(trouble_);  // our lease, which has no key, needs no care: take a new one
-        return;
-      }
+      if (row.lease != lease_) return taken(row, now);
       created_ = row.create_revision;
     } else {
       // Not executed, or nobody knows: ask again, with the same lease while there is one.
@@ -76,12 +69,46 @@ void Registration::put_key() {
       return;
     }
     name_taken_ = false;
+    holder_.clear();
     trouble_.clear();
     state_ = State::registered;
+    was_registered_ = true;
     registered_at_ = now;
     next_ = renewed_at_ + std::chrono::microseconds(times_.lease).count() / 3;
     changed_();
   });
+}
+
+// Our own lease, which has no key, needs no care: when it is over, another one is taken.
+void Registration::taken(const etcd::Row& row, MonoMicros now) {
+  trouble_.clear();
+  state_ = State::granted;
+  next_ = now + times_.retry_us;
+  const auto lease_us = std::chrono::microseconds(times_.lease).count();
+  const auto member = decode_member(row.value);
+  if (member && member->incarnation == row_.incarnation) {
+    // An earlier lease of this process, whose outcome nobody had told it.
+    trouble_ = "an earlier lease of this process has not run out yet";
+  } else {
+    if (!name_taken_ || taken_by_ != row.lease) taken_since_ = now;
+    const bool over = now - taken_since_ >= ownership::lengthened(lease_us) + times_.margin_us;
+    name_taken_ = true;
+    taken_by_ = row.lease;
+    holder_ = member ? describe(*member) : "of which etcd has a row that this version cannot read";
+    if (over && !was_registered_) {
+      state_ = State::gave_up;
+      gave_up_ = Error{"node_name_taken", "another process is registered as node " + name_ + ": " + holder_,
+                       "stop that process, or give this one the node.name that the roster has for it"};
+    } else if (over) {
+      next_ = now + lease_us;
+    }
+  }
+  if (state_ == State::granted && next_ >= valid_until_) {
+    const MonoMicros at = next_;
+    lose(trouble_);
+    next_ = at;
+  }
+  changed_();
 }
 
 void Registration::renew() {

@@ -1,6 +1,7 @@
 #include "cluster/region/rows.hpp"
 
 #include <charconv>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,8 @@ class Reader {
     if (at == nullptr || !at->is_string()) return fail(name), std::string();
     return at->get<std::string>();
   }
+  // Of a row that an older version may have written.
+  std::string later_text(const char* name) { return find(name) == nullptr ? std::string() : text(name); }
   std::uint64_t id(const char* name) {
     const std::string digits = text(name);
     std::uint64_t out = 0;
@@ -93,7 +96,7 @@ Result<SettingsRow> decode_settings(std::string_view text) {
 }
 
 std::string encode(const MemberRow& row) {
-  return dump({{"incarnation", hex16(row.incarnation.value())}, {"version", row.version}, {"started_us", row.started_us}});
+  return dump({{"incarnation", hex16(row.incarnation.value())}, {"version", row.version}, {"started_us", row.started_us}, {"host", row.host}, {"address", row.address}});
 }
 Result<MemberRow> decode_member(std::string_view text) {
   Reader in(text, "row of a member");
@@ -101,8 +104,17 @@ Result<MemberRow> decode_member(std::string_view text) {
   row.incarnation = ownership::Incarnation{in.id("incarnation")};
   row.version = in.text("version");
   row.started_us = static_cast<WallMicros>(in.number("started_us"));
+  row.host = in.later_text("host");
+  row.address = in.later_text("address");
   if (!in.ok()) return in.error();
   return row;
+}
+
+std::string describe(const MemberRow& row) {
+  using namespace std::chrono;
+  const std::string since = row.started_us / 1'000'000 > 253'402'300'799 ? "an unknown time" : fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(row.started_us / 1'000'000)));
+  return fmt::format("{}{}running since {}, version {}", row.host.empty() ? "" : "on host " + printable(row.host) + ", ", row.address.empty() ? "" : "listening on " + printable(row.address) + ", ", since,
+                     printable(row.version));
 }
 
 std::string encode(const LeaderRow& row) { return dump({{"name", row.name}, {"incarnation", hex16(row.incarnation.value())}}); }

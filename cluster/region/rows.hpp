@@ -49,10 +49,13 @@ struct MemberRow {
   ownership::Incarnation incarnation;
   std::string version;                                 // of the program
   WallMicros started_us = 0;
+  std::string host;                                    // as its machine calls itself; empty: of a version that did not say
+  std::string address;                                 // where it listens for other nodes
   friend bool operator==(const MemberRow&, const MemberRow&) = default;
 };
 [[nodiscard]] std::string encode(const MemberRow& row);
 [[nodiscard]] Result<MemberRow> decode_member(std::string_view text);
+[[nodiscard]] std::string describe(const MemberRow& row);   // where it runs and since when, for people
 
 // Attached to the leader's lease; the revision that created the key is the leader term.
 struct LeaderRow {

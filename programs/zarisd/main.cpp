@@ -94,6 +94,12 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
     if (signal == admin::Signal::reload) reload(node, running, sources);
     const auto now = Clock::now();
     node.poll_certificates();
+    if (const auto failed = node.failed()) {
+      admin::notify_stopping(failed->code);
+      if (*hosted) (*hosted)->stop(std::chrono::milliseconds(0));
+      node.close();
+      return refuse(*failed);
+    }
     if (const std::string stuck = node.stuck(); !stuck.empty()) {
       logging::write(Level::error, "loop_stuck", stuck + " has not moved for 10 s");
     } else if (watchdog.count() > 0 && now - fed >= watchdog) {

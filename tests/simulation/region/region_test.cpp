@@ -36,6 +36,27 @@ TEST(Region, forms_serves_and_keeps_its_copies_equal) {
   expect_sound(world);
 }
 
+TEST(Region, a_wall_clock_that_is_wrong_is_seen_by_every_other_node) {
+  WorldOptions options;
+  options.wall_skew_us = 7'200'000'000;
+  Formed world(options);
+  for (std::size_t i = 0; i < world.size(); ++i) {
+    for (std::size_t j = 0; j < world.size(); ++j) {
+      const auto found = world.core(i).clocks().estimate("n" + std::to_string(j + 1));
+      ASSERT_EQ(found.has_value(), i != j) << i << " of " << j;
+      if (!found) continue;
+      const auto truth = static_cast<std::int64_t>(world.wall(j)) - static_cast<std::int64_t>(world.wall(i));
+      EXPECT_LE(std::abs(found->ahead_us - truth), found->within_us) << i << " of " << j;
+      EXPECT_LT(found->within_us, 50'000) << i << " of " << j;
+      EXPECT_TRUE(found->beyond);
+    }
+  }
+  EXPECT_NE(world.story().find("clock_skew: the wall clock of n2 is "), std::string::npos) << world.story();
+  world.isolate(1, true);
+  ASSERT_TRUE(world.run_until([&] { return !world.core(0).clocks().estimate("n2"); }, 20 * second)) << "nothing is said of a node that is not heard";
+  expect_sound(world);
+}
+
 TEST(Region, an_owner_that_dies_is_replaced_within_four_seconds) {
   Formed world;
   const auto leader = *world.leader();

@@ -1,9 +1,8 @@
-#include "tests/simulation/region/region_world.hpp"
+#include "tests/simulation/region/region_parts.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "cluster/placement/slot.hpp"
 
 namespace zaris::region_simulation {
 
@@ -15,60 +14,7 @@ namespace {
 constexpr MonoMicros silence_us = 5'000'000;
 constexpr MonoMicros dial_us = 50'000;
 constexpr std::size_t window_bytes = 1u << 20;
-constexpr MonoMicros acknowledge_us = 1'000'000;
-constexpr WallMicros wall_start = 1'790'000'000'000'000;
 }  // namespace
-
-struct World::Link {
-  bool cut = false;
-  bool up = false;
-  MonoMicros next_dial = 0;
-  // Towards the first and the second of the pair.
-  std::deque<std::string> to[2];
-  std::size_t bytes[2] = {0, 0};
-  MonoMicros heard[2] = {0, 0};
-  bool told_up[2] = {false, false};      // the node believes that it is connected
-};
-
-class World::SimOutside final : public region::Outside {
- public:
-  SimOutside(World& world, std::size_t self) : world_(world), self_(self) {}
-  MonoMicros now() override;
-  WallMicros wall_now() override { return world_.wall(self_); }
-  std::uint64_t random() override { return world_.random() | 1; }
-  bool send(const std::string& node, std::string_view frames) override;
-  bool connected(const std::string& node) const override;
-  void say(Weight weight, std::string_view event, const std::string& text) override;
-
- private:
-  World& world_;
-  const std::size_t self_;
-};
-
-struct World::SimNode {
-  std::size_t place = 0;
-  std::string name;
-  MonoMicros offset = 0;
-  double rate = 1;
-  WallMicros wall_offset = 0;
-  bool alive = false, paused = false, isolated = false, etcd_cut = false;
-  std::uint64_t life = 0;
-  std::unique_ptr<SimOutside> outside;
-  std::unique_ptr<etcd::MemoryEtcd::Client> client;
-  std::deque<std::function<void()>> posted;
-  std::unique_ptr<PostedEtcd> etcd;
-  std::unique_ptr<store::Store> store;
-  std::unique_ptr<store::Committer> committer;
-  std::unique_ptr<store::DirtyMap> dirty;
-  std::unique_ptr<region::ServingTable> serving;
-  std::unique_ptr<region::HeldTable> held;
-  std::unique_ptr<RegionCore> core;
-  std::deque<std::string> to_self;
-  std::shared_ptr<const protocol::MapAnswer> map;
-  bool changed = false;                  // the mirror
-
-  [[nodiscard]] MonoMicros clock(MonoMicros now) const { return offset + static_cast<MonoMicros>(static_cast<double>(now) * rate); }
-};
 
 MonoMicros World::SimOutside::now() { return world_.nodes_[self_]->clock(world_.now_); }
 
@@ -300,6 +246,8 @@ void World::connect(MonoMicros now) {
     SimNode* ends[2] = {nodes_[pair.first].get(), nodes_[pair.second].get()};
     const bool through = !l->cut && !ends[0]->isolated && !ends[1]->isolated;
     if (l->up && (!ends[0]->alive || !ends[1]->alive)) l->up = false;
+    const auto speaks = [](const SimNode& node) { return node.alive && node.core->speaks(); };
+    for (const SimNode* end : ends) l->up = l->up && (end->paused || speaks(*end));
     for (int i = 0; i < 2; ++i) {
       if (!ends[i]->alive || ends[i]->paused || !l->told_up[i]) continue;
       const bool silent = now - l->heard[i] > silence_us;
@@ -310,7 +258,7 @@ void World::connect(MonoMicros now) {
       l->bytes[i] = 0;
       ends[i]->core->peer_down(ends[1 - i]->name, silent ? "nothing was heard from it" : "it closed the connection");
     }
-    if (!l->up && through && ends[0]->alive && ends[1]->alive && !ends[0]->paused && !ends[1]->paused && !l->told_up[0] && !l->told_up[1] && now >= l->next_dial) {
+    if (!l->up && through && ends[0]->alive && ends[1]->alive && !ends[0]->paused && !ends[1]->paused && speaks(*ends[0]) && speaks(*ends[1]) && !l->told_up[0] && !l->told_up[1] && now >= l->next_dial) {
       l->next_dial = now + dial_us;
       l->up = true;
       for (int i = 0; i < 2; ++i) {
@@ -404,79 +352,6 @@ void World::tell_held(SimNode& node) {
   if (on_round) on_round(node.place, changed || !moved.empty());
 }
 
-// ---- writers ------------------------------------------------------------------------------------------------------
-
-void World::write_some() {
-  for (std::uint32_t i = 0; i < options_.writes_per_step; ++i) {
-    Key& key = keys_[random() % keys_.size()];
-    if (key.pending) continue;
-    const std::string name = fmt::format("key-{}", &key - keys_.data());
-    const SegmentId segment = segment_of(slot_of(name), options_.segments);
-    for (auto& node : nodes_) {
-      if (!node->alive || node->paused || node->isolated || !node->serving->serves(segment, node->clock(now_))) continue;
-      const std::uint64_t value = key.next;
-      const std::string text = std::to_string(value);
-      const auto written = commit(node->place, [&](store::Store& store, WallMicros at) { return store.put({name, text, 0, std::nullopt, false}, at); });
-      if (written.status != Status::ok) break;
-      ++key.next;
-      ++figures_.written;
-      key.pending = true;
-      key.pending_value = value;
-      key.node = node->place;
-      key.life = node->life;
-      key.position = written.position;
-      key.segment = segment;
-      key.since = now_;
-      break;
-    }
-  }
-}
-
-void World::acknowledge() {
-  for (Key& key : keys_) {
-    if (!key.pending) continue;
-    SimNode& node = *nodes_[key.node];
-    if (!node.alive || node.life != key.life || now_ - key.since > acknowledge_us) {
-      key.pending = false;
-      ++figures_.given_up;
-      continue;
-    }
-    if (node.paused || !node.serving->serves(key.segment, node.clock(now_))) continue;
-    const auto state = node.store->state(key.segment);
-    if (state.role != store::SegmentRole::owner || state.head.generation != key.position.generation) continue;
-    const bool async = options_.policy == Durability::owner;
-    if (!async && node.core->replicator().held().held(key.segment, state.head).by(options_.policy) < key.position) continue;
-    key.pending = false;
-    key.acknowledged = std::max(key.acknowledged, key.pending_value);
-    ++figures_.acknowledged;
-  }
-}
-
-void World::watch_service() {
-  for (std::uint32_t i = 0; i < options_.segments; ++i) {
-    const SegmentId segment{static_cast<std::uint16_t>(i)};
-    std::uint64_t serving = 0;
-    bool reachable = false;
-    for (const auto& node : nodes_) {
-      // A paused one counts: it would look at its deadline when it wakes, and its clock goes on.
-      if (!node->alive || !node->serving->serves(segment, node->clock(now_))) continue;
-      ++serving;
-      reachable = reachable || (!node->paused && !node->isolated);
-    }
-    figures_.most_serving = std::max(figures_.most_serving, serving);
-    if (reachable) {
-      formed_ = true;
-      if (unserved_since_[i] != 0 && now_ - unserved_since_[i] > 200'000) {
-        story_.push_back(fmt::format("{:9.3f} segment {} was not served for {} ms", static_cast<double>(now_) / 1e6, i, (now_ - unserved_since_[i]) / 1000));
-      }
-      unserved_since_[i] = 0;
-    } else if (formed_) {
-      if (unserved_since_[i] == 0) unserved_since_[i] = now_;
-      figures_.longest_without_service = std::max(figures_.longest_without_service, now_ - unserved_since_[i]);
-    }
-  }
-}
-
 // ---- looking ------------------------------------------------------------------------------------------------------
 
 bool World::alive(std::size_t node) const { return nodes_[node]->alive; }
@@ -552,36 +427,6 @@ bool World::whole() const {
 }
 
 bool World::drained(std::size_t node) const { return nodes_[node]->core->drained(); }
-
-std::string World::check() {
-  std::string wrong;
-  for (std::size_t i = 0; i < keys_.size(); ++i) {
-    const std::string name = fmt::format("key-{}", i);
-    const SegmentId segment = segment_of(slot_of(name), options_.segments);
-    const auto at = owner(segment);
-    if (!at) return "nobody serves segment " + std::to_string(segment.value());
-    std::string value;
-    const auto read = nodes_[*at]->store->get(name, wall_start + static_cast<WallMicros>(now_), value);
-    const std::uint64_t there = read.status == Status::ok ? std::stoull(value) : 0;
-    if (there >= keys_[i].acknowledged) continue;
-    if (options_.policy == Durability::owner) ++figures_.lost_async;
-    else wrong += fmt::format("{} has {} at {}, {} was acknowledged\n", name, there, nodes_[*at]->name, keys_[i].acknowledged);
-  }
-  for (std::uint32_t i = 0; i < options_.segments; ++i) {
-    const SegmentId segment{static_cast<std::uint16_t>(i)};
-    const auto at = owner(segment);
-    const auto& map = nodes_[*at]->core->mirror().map()->value;
-    const Partition* partition = map.holder_of(segment);
-    for (const auto& node : nodes_) {
-      if (!node->alive || node->place == *at || !partition->has_member(node->name)) continue;
-      const auto mine = nodes_[*at]->store->state(segment), theirs = node->store->state(segment);
-      if (nodes_[*at]->store->segment_digest(segment) == node->store->segment_digest(segment) && mine.head == theirs.head &&
-          nodes_[*at]->store->lineage(segment) == node->store->lineage(segment)) continue;
-      wrong += fmt::format("segment {} at {} ({}) is not what it is at {} ({})\n", i, node->name, to_string(theirs.head), nodes_[*at]->name, to_string(mine.head));
-    }
-  }
-  return wrong;
-}
 
 std::string World::story() const {
   std::string out = fmt::format("seed {}\n", options_.seed);

@@ -91,6 +91,8 @@ with Bench("region-operators") as bench:
     nodes = json.loads(zaris("node", "list", *everybody, "-o", "json").stdout)
     check("nodes", [(n["name"], n["state"], n["answers"], n["owns"], n["replica_of"]) for n in nodes], [(f"a{i}", "serving", True, 1, 2) for i in (1, 2, 3)])
     check("one leads", sum(n["leader"] for n in nodes), 1)
+    check("clocks of one machine", [abs(n["clock_skew_seconds"]) < 0.2 for n in nodes], [True] * 3)
+    check("a clock for people", "+0.0" in zaris("node", "show", "a2", *everybody).stdout or "-0.0" in zaris("node", "show", "a2", *everybody).stdout, True)
     check("names", zaris("node", "list", *everybody, "-o", "name").stdout, "a1\na2\na3\n")
     store = json.loads(zaris("store", "show", *everybody, "-o", "json").stdout)
     check("partitions", [(p["owner"], p["primary"], p["state"], p["serves_by"], len(p["synchronised"])) for p in store["partitions"]], [(f"a{i}", f"a{i}", "healthy", "lease", 2) for i in (1, 2, 3)])

@@ -1,6 +1,8 @@
 // What an operator is told of a region, from what its nodes say.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include <nlohmann/json.hpp>
 
 #include "cluster/cli/region_view.hpp"
@@ -31,7 +33,7 @@ NodeWord node(int self) {
   region.leader_term = 41;
   region.converged = region.registered = true;
   region.replication_factor = 2;
-  for (const auto& name : names) region.members.push_back({name, "", true, true, name == "n1", false, self == 0 ? "alive" : "", "0.2.0"});
+  for (const auto& name : names) region.members.push_back({name, "", true, true, name == "n1", false, self == 0 ? "alive" : "", "0.2.0", {}});
   for (std::uint32_t i = 0; i < 3; ++i) {
     auto& partition = region.partitions.emplace_back();
     partition.id = "p" + std::to_string(i);
@@ -119,6 +121,26 @@ TEST(RegionView, SaysWhatIsWrongWithANode) {
   EXPECT_NE(with([](auto& n) { n.region->name_taken = true; }).find("under the name of node n3"), std::string::npos);
   EXPECT_NE(with([](auto& n) { n.region->converged = false; }).find("have not converged"), std::string::npos);
   EXPECT_EQ(with([](auto& n) { n.region->members[1].draining = true; }), "") << "a drain is somebody's wish";
+}
+
+// A wrong clock is that of the node whose clock is off the region's middle one, whoever says so.
+TEST(RegionView, NamesTheNodeWhoseClockIsWrong) {
+  auto words = three();
+  const auto ahead = [&](std::size_t sees, std::size_t of, std::int64_t us) { words[sees].region->members[of].clock = RegionStatusAnswer::Member::Clock{us, 100, std::abs(us) > 500'000}; };
+  EXPECT_TRUE(view_of(words)["nodes"][1]["clock_skew_seconds"].is_null()) << "before the first round trip";
+  const std::int64_t hour = 3'600'000'000;
+  for (const std::size_t other : {0u, 2u}) {
+    ahead(other, 1, hour);
+    ahead(1, other, -hour);
+    ahead(other, 2 - other, 40);
+  }
+  const auto view = view_of(words);
+  EXPECT_EQ(view["nodes"][1]["clock_skew_seconds"], 3600.0);
+  EXPECT_EQ(view["nodes"][0]["clock_skew_seconds"], 0.0);
+  EXPECT_EQ(faults(words), "the wall clock of node n2 is 3600.000 s ahead of the others': keys that it owns expire too early\n");
+  words[2].region.reset(), words[2].status.reset();
+  EXPECT_NE(faults(words).find("node n1 is 3600.000 s behind"), std::string::npos) << "of two nobody can tell which";
+  EXPECT_NE(faults(words).find("node n2 is 3600.000 s ahead"), std::string::npos);
 }
 
 TEST(RegionView, SaysThatNobodyLeads) {

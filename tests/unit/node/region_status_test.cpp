@@ -15,7 +15,8 @@ RegionStatus two_nodes() {
   status.self = "n1";
   status.leader = "n1";
   status.converged = status.registered = true;
-  status.members = {{"n1", true, true, true, false, "alive", "0.2.0"}, {"n2", false, false, false, true, "lost", ""}};
+  status.members = {{"n1", true, true, true, false, "alive", "0.2.0", {}}, {"n2", false, false, false, true, "lost", "", {}}};
+  status.members[1].clock = region::ClockEstimate{-1'500'000, 250, true};
   RegionStatus::Partition owned;
   owned.owner = "n1";
   owned.state = "degraded";
@@ -48,7 +49,7 @@ TEST(RegionMetrics, CountWhatAnAlertAsksFor) {
                            "zaris_replication_lag_seconds{replica=\"n2\"} 1.5", "zaris_partition_state{segments=\"0-85\",state=\"degraded\"} 1",
                            "zaris_partition_state{segments=\"86-170\",state=\"unavailable\"} 1", "zaris_partition_serving{segments=\"0-85\"} 1",
                            "zaris_partition_copies_in_step{segments=\"0-85\"} 1", "zaris_partition_copies_in_step{segments=\"86-170\"} 0",
-                           "zaris_partition_generation{segments=\"0-85\"} 7", "zaris_leader_changes_total 0", "zaris_cluster_leads 1", "zaris_cluster_view_converged 1", "zaris_etcd_up 1", "zaris_grants_total{result=\"refused\"} 0"})
+                           "zaris_partition_generation{segments=\"0-85\"} 7", "zaris_leader_changes_total 0", "zaris_clock_skew_seconds{peer=\"n2\"} -1.5", "zaris_clock_skew_error_seconds{peer=\"n2\"} 0.00025", "zaris_cluster_leads 1", "zaris_cluster_view_converged 1", "zaris_etcd_up 1", "zaris_grants_total{result=\"refused\"} 0"})
     EXPECT_NE(text.find(std::string("\n") + line), std::string::npos) << line << "\n" << text;
 }
 
@@ -56,7 +57,7 @@ TEST(RegionMetrics, AreAllThereFromTheStart) {
   const std::string text = scrape({});
   for (const admin::MetricFamily& family : region_families()) {
     // Those of each partition and each replica come with them.
-    if (family.labels.starts_with("segments") || family.labels.starts_with("replica")) continue;
+    if (family.labels.starts_with("segments") || family.labels.starts_with("replica") || family.labels.starts_with("peer")) continue;
     EXPECT_NE(text.find("# TYPE " + std::string(family.name) + " "), std::string::npos) << family.name;
   }
 }
@@ -69,6 +70,8 @@ TEST(WaitingFor, NamesTheFirstThingThatIsMissing) {
   EXPECT_EQ(waiting_for(status), status.waiting_for);
   status.name_taken = true;
   EXPECT_EQ(waiting_for(status), "another process is registered under this node's name");
+  status.name_holder = "on host db7";
+  EXPECT_EQ(waiting_for(status), "another process is registered under this node's name: on host db7");
   status.etcd_trouble = "connection refused";
   EXPECT_EQ(waiting_for(status), "etcd: connection refused");
 }
@@ -83,6 +86,8 @@ TEST(StatusJson, HasWhatTheAnswerHas) {
   EXPECT_EQ(json["partitions"][0]["owner"], "n1");
   EXPECT_EQ(json["partitions"][0]["replica_lag_revisions"], 12);
   EXPECT_EQ(json["members"][1]["draining"], true);
+  EXPECT_EQ(json["members"][1]["clock_skew_seconds"], -1.5);
+  EXPECT_TRUE(json["members"][0]["clock_skew_seconds"].is_null());
   EXPECT_EQ(json["etcd"]["answers"], true);
 }
 

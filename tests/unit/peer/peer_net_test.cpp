@@ -170,6 +170,21 @@ TEST_F(Peers, a_node_that_dies_is_missed_and_its_next_life_is_welcome) {
   ASSERT_TRUE(b->eventually([&] { return b->up.contains("a"); }));
 }
 
+// Whose name another process has is silent, and comes back on the same port.
+TEST_F(Peers, a_paused_node_is_gone_for_all_and_welcome_again) {
+  auto a = node("a"), b = node("b"), c = node("c");
+  for (auto* one : {a.get(), b.get(), c.get()}) ASSERT_TRUE(one->eventually([&] { return one->up.size() == 2; }));
+  const auto pause = [](PeerNet& net) { return net.pause("its name is taken"), true; };
+  EXPECT_TRUE(b->on_loop(pause));
+  EXPECT_TRUE(b->on_loop(pause)) << "once more is nothing";
+  for (auto* one : {a.get(), c.get()}) ASSERT_TRUE(one->eventually([&] { return one->up.size() == 1; }));
+  EXPECT_TRUE(b->up.empty());
+  EXPECT_EQ(b->downs["a"], std::vector<std::string>{"its name is taken"});
+  EXPECT_FALSE(b->on_loop([](PeerNet& net) { return net.send("c", frame_of("one")); }));
+  EXPECT_TRUE(b->on_loop([](PeerNet& net) { return net.start(cluster), true; }));
+  for (auto* one : {a.get(), b.get(), c.get()}) ASSERT_TRUE(one->eventually([&] { return one->up.size() == 2; }));
+}
+
 TEST_F(Peers, nobody_gets_in_under_anothers_name_or_from_another_cluster) {
   auto a = node("a");
   auto wrong = node("b", "other");                     // b's name, other's certificate

@@ -24,7 +24,7 @@ TEST(EtcdPage, ShowsTheRowsThatThisBuildWrites) {
   settings.replication_factor = 2;
   settings.created_us = 1'700'000'000'000'000;
   const ownership::Incarnation incarnation{0x1122334455667788};
-  for (const std::string& row : {encode(settings), encode(MemberRow{incarnation, "0.2.0", 1'700'000'000'000'000}), encode(LeaderRow{"n1", incarnation}),
+  for (const std::string& row : {encode(settings), encode(MemberRow{incarnation, "0.2.0", 1'700'000'000'000'000, "db7", "10.0.0.1:7811"}), encode(LeaderRow{"n1", incarnation}),
                                  encode(BeaconRow{3, 7, Generation{1'700'000'000}})}) {
     EXPECT_NE(text.find("```json\n" + row + "\n```"), std::string::npos) << "docs/formats/etcd.md lacks " << row;
   }
@@ -38,6 +38,15 @@ TEST(EtcdPage, NamesEveryKey) {
                                  keys.synchronised() + "PARTITION", keys.drains() + "NAME", keys.accepted() + "PARTITION"}) {
     EXPECT_NE(text.find("| `" + key + "` |"), std::string::npos) << key;
   }
+}
+
+// A version that did not say where it runs may be the one that holds the name.
+TEST(Rows, AMemberOfAnOlderVersionIsRead) {
+  const auto old = decode_member(R"({"format":1,"incarnation":"1122334455667788","started_us":1700000000000000,"version":"0.2.0"})");
+  ASSERT_TRUE(old);
+  EXPECT_EQ(describe(*old), "running since 2023-11-14T22:13:20Z, version 0.2.0");
+  EXPECT_EQ(describe(MemberRow{old->incarnation, "0.3.0", ~WallMicros{0}, "db\n7", "10.0.0.1:7811"}), "on host db\\x0a7, listening on 10.0.0.1:7811, running since an unknown time, version 0.3.0");
+  EXPECT_FALSE(decode_member(R"({"format":1,"host":7,"incarnation":"1122334455667788","started_us":1700000000000000,"version":"0.2.0"})"));
 }
 
 TEST(Rows, WhatCannotBeReadSaysSo) {
