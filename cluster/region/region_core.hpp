@@ -63,6 +63,9 @@ class RegionCore {
   [[nodiscard]] const NodeRoles& roles() const { return roles_; }
   [[nodiscard]] const Leader& leader() const { return leader_; }
   [[nodiscard]] const ownership::ViewWatch& views() const { return views_; }
+  // Does anything say that this very process lives: a connection with it, or its lease in an etcd that answers? What the newest
+  // ownership names as an owner may be gone where etcd is away, and nobody can write that down.
+  [[nodiscard]] bool hears(const std::string& node, ownership::Incarnation process) const;
   // Called after each change of the mirror.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 

@@ -60,6 +60,8 @@ class World {
   void compact_etcd();
   void drain(std::size_t node);
   void accept_empty();
+  void accept(const ownership::PartitionId& id);
+  bool take_back_accepted();                           // true: there was something
   void heal();                                         // all of the above but kills; dead nodes are started
 
   // ---- for what a test puts around the nodes: listeners, clients
