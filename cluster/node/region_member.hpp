@@ -45,7 +45,7 @@ struct RegionStatus {
   std::string etcd_trouble;                  // empty: it answers
   double etcd_silence_seconds = 0;           // since its last answer to a linearizable read
   std::string waiting_for;                   // what the leader waits for, where this node leads
-  std::string catching_up;                   // copies that this process has not had in step yet since it began; empty: it had all at once
+  std::string catching_up = "what it has to hold is not known yet";   // copies that this process has not had in step since it began; empty: it had all at once
   std::vector<Member> members;
   std::vector<Partition> partitions;
   std::uint64_t promotions = 0, hand_overs = 0, elections = 0, fenced = 0, terms = 0, set_changes = 0, view_differences = 0, view_cures = 0;

@@ -46,7 +46,9 @@ void RegionPicture::look_for_owner(const Of& of, const ownership::PartitionOwner
 // A process that has just begun holds nothing. Whoever stops one node after the other has to see when the next may go.
 void RegionPicture::look_at_copies(const Of& of, RegionStatus& status) {
   const auto& mirror = of.core.mirror();
-  if (caught_up_ || !mirror.map() || !mirror.ownership()) return;
+  if (!mirror.map() || !mirror.ownership()) return;
+  status.catching_up.clear();
+  if (caught_up_) return;
   for (const ownership::Partition& partition : mirror.map()->value.partitions) {
     const auto* row = mirror.ownership()->value.find(partition.id);
     if (row == nullptr || !partition.has_member(of.self) || !row->owner || *row->owner == of.self) continue;

@@ -70,7 +70,7 @@ class Leader {
     MonoMicros fenced_at = 0;
     std::map<std::string, ownership::FenceAnswer> answers;
     std::map<std::string, MonoMicros> asked; // who was sent the fence, and when
-    std::string said;                        // the reason that was logged last
+    std::string said, written;               // the reason that was logged last; that went into the document last
   };
   struct HandOver {
     std::string from, to;
@@ -101,7 +101,7 @@ class Leader {
   void ask_fences(const ownership::PartitionId& id, Failover& failover, const ownership::Partition& partition, MonoMicros now);
   void promote(const ownership::Partition& partition, const ownership::PartitionOwner& row, const Failover& failover, const ownership::Choice& choice);
   void begin_again(const ownership::Partition& partition, const ownership::PartitionOwner& row);
-  void say_row(const ownership::PartitionOwner& row);
+  void say_row(const ownership::PartitionOwner& row, Failover& failover);
   // Writes `ownership` (one version on) with what else belongs to it. False: another write is under way.
   bool write(ownership::Ownership next, std::vector<etcd::Compare> guards, std::vector<etcd::Operation> with, const std::string& what);
   bool run(std::vector<etcd::Compare> guards, std::vector<etcd::Operation> then, const std::string& what, std::function<void()> done = {});

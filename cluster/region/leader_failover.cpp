@@ -62,7 +62,7 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
     choice.reason = "no node that lives holds anything of it; it stays unavailable until one comes back that does, or zaris node accept-empty lets it begin anew";
   }
   if (accepted && choice.kind != Choice::Kind::wait && choice.kind != Choice::Kind::promote)
-    choice.reason += fmt::format("; an operator has accepted the loss: it goes to whichever of {} answers first, empty if that one holds nothing", fmt::join(partition.members(), ", "));
+    choice.reason = fmt::format("an operator has accepted the loss: whichever of {} answers first begins it, with what it holds or empty", fmt::join(partition.members(), ", "));
   if (choice.reason != failover.said) {
     failover.said = choice.reason;
     outside_.say(choice.kind == Choice::Kind::unavailable ? Weight::error : Weight::info, "failover",
@@ -78,17 +78,20 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   PartitionOwner said = row;
   said.state = choice.kind == Choice::Kind::recovering ? PartitionState::recovering : PartitionState::unavailable;
   said.reason = choice.reason;
-  say_row(said);
+  say_row(said, failover);
 }
 
-// What a partition waits for, for everybody to read; written only when it changes.
-void Leader::say_row(const PartitionOwner& row) {
+// What a partition waits for, for everybody to read; written only when it changes. The document has long reasons cut, and may have none:
+// who compared with the whole text would write it for ever.
+void Leader::say_row(const PartitionOwner& row, Failover& failover) {
   Ownership next = mirror_.ownership()->value;
   for (PartitionOwner& held : next.partitions) {
     if (held.id != row.id) continue;
-    if (held.state == row.state && held.reason == row.reason) return;
+    const bool same = held.reason == kept_reason(row.reason) || (held.reason.empty() && failover.written == row.reason);
+    if (held.state == row.state && same) return;
     held = row;
   }
+  failover.written = row.reason;
   write(std::move(next), {}, {}, fmt::format("a partition is {}: {}", name(row.state), row.reason));
 }
 

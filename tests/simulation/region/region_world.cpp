@@ -106,7 +106,7 @@ World::World(WorldOptions options) : options_(options), state_(options.seed * 0x
   for (std::size_t i = 0; i < options.nodes; ++i) {
     auto node = std::make_unique<SimNode>();
     node->place = i;
-    node->name = fmt::format("n{}", i + 1);
+    node->name = fmt::format("{}{}", options_.names, i + 1);
     if (options.skewed_clocks) {
       node->offset = static_cast<MonoMicros>(random() % 1'000'000'000);
       node->rate = 1 + (static_cast<double>(random() % 1000) - 500) / 100'000;

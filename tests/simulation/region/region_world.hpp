@@ -30,6 +30,7 @@ struct WorldOptions {
   std::uint64_t log_budget_bytes = 1u << 20;
   bool skewed_clocks = true;                      // offsets, and rates up to half a percent apart
   ClusterId cluster{1};
+  std::string names = "n";                        // a node is this and its number, from 1 on
   std::uint64_t wall_skew_us = 0;                 // wall clocks are up to so far ahead
 };
 
