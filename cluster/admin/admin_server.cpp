@@ -65,7 +65,7 @@ struct AdminServer::Impl {
   };
   mutable std::mutex mutex;
   std::vector<Route> routes;
-  std::vector<Check> live, ready;
+  std::vector<Check> live, ready, notes;
   std::function<std::string()> status;
   Metrics metrics;
   std::unique_ptr<HttpListener> listener;
@@ -90,12 +90,24 @@ struct AdminServer::Impl {
       text += reason.empty() ? fmt::format("[+]{} ok\n", check.name) : fmt::format("[-]{} failed: {}\n", check.name, reason);
       json += fmt::format("{}{{\"name\":{},\"ok\":{},\"reason\":{}}}", json.empty() ? "" : ",", json_string(check.name), reason.empty(), json_string(reason));
     }
+    std::string said, said_json;
+    std::vector<Check> all_notes;
+    if (of_readiness) {
+      const std::lock_guard lock(mutex);
+      all_notes = notes;
+    }
+    for (const Check& note : all_notes) {
+      const std::string what = note.check();
+      if (what.empty()) continue;
+      said += fmt::format("[!]{}: {}\n", note.name, what);
+      said_json += fmt::format("{}{{\"name\":{},\"what\":{}}}", said_json.empty() ? "" : ",", json_string(note.name), json_string(what));
+    }
     const int status = passed ? 200 : 503;
     if (request.accept.find("application/json") != std::string::npos) {
-      return {status, "application/json", fmt::format("{{\"ok\":{},\"checks\":[{}]}}\n", passed, json)};
+      return {status, "application/json", fmt::format("{{\"ok\":{},\"checks\":[{}],\"notes\":[{}]}}\n", passed, json, said_json)};
     }
-    if (passed && !request.query.contains("verbose")) return {status, "text/plain; charset=utf-8", "ok\n"};
-    return {status, "text/plain; charset=utf-8", fmt::format("{}{} check {}\n", text, name, passed ? "passed" : "failed")};
+    if (passed && !request.query.contains("verbose")) return {status, "text/plain; charset=utf-8", "ok\n" + said};
+    return {status, "text/plain; charset=utf-8", fmt::format("{}{}{} check {}\n", text, said, name, passed ? "passed" : "failed")};
   }
 };
 
@@ -125,6 +137,10 @@ void AdminServer::live_check(std::string name, HealthCheck check) {
 void AdminServer::ready_check(std::string name, HealthCheck check) {
   const std::lock_guard lock(impl_->mutex);
   impl_->ready.push_back({std::move(name), std::move(check)});
+}
+void AdminServer::ready_note(std::string name, HealthCheck note) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->notes.push_back({std::move(name), std::move(note)});
 }
 void AdminServer::status(std::function<std::string()> json) {
   const std::lock_guard lock(impl_->mutex);

@@ -2,7 +2,7 @@
 // while the data listeners are busy.
 //
 //   GET  /livez /healthz     only the process's own loops
-//   GET  /readyz             every named check; ?verbose, ?exclude=NAME; JSON with Accept: application/json
+//   GET  /readyz             every named check, and notes; ?verbose, ?exclude=NAME; JSON with Accept: application/json
 //   GET  /metrics            Prometheus text
 //   GET  /v1/status          the owner's JSON
 //   …    what route() adds
@@ -62,6 +62,8 @@ class AdminServer {
   void route(std::string method, std::string pattern, HttpHandler handler);
   void live_check(std::string name, HealthCheck check);
   void ready_check(std::string name, HealthCheck check);
+  // Said with the readiness checks and failing none of them; empty: nothing is to be said.
+  void ready_note(std::string name, HealthCheck note);
   void status(std::function<std::string()> json);
 
   // Is every readiness check passed now? Any thread; runs the checks.

@@ -37,13 +37,14 @@ const Sheet node_sheet{{{"NAME", "/name"},
 const Sheet partition_sheet{{{"SEGMENTS", "/segments"},
                              {"OWNER", "/owner"},
                              {"STATE", "/state"},
-                             {"SYNCHRONISED", "/synchronised_text"},
-                             {"REPLICAS", "/replicas_text"},
+                             {"REPLICAS", "/in_step_text"},
+                             {"NOT IN STEP", "/not_in_step_text"},
                              {"GENERATION", "/generation", Kind::count},
                              {"LAG", "/lag_revisions", Kind::count},
                              {"ROLE", "/role", Kind::text, true},
                              {"SERVES BY", "/serves_by", Kind::text, true},
                              {"PRIMARY", "/primary", Kind::text, true},
+                             {"ACCEPTED", "/accepted", Kind::boolean, true},
                              {"ID", "/id", Kind::text, true},
                              {"WHY", "/reason"}},
                             "/id"};
@@ -62,17 +63,31 @@ ordered_json with_clocks(ordered_json nodes) {
   return nodes;
 }
 
-// Names side by side for a table; what scripts read stays a list.
+// Names side by side for a table; what scripts read stays lists: `replicas` and `primary` by the map, `synchronised` as was written last.
 ordered_json with_texts(ordered_json partitions) {
   for (auto& row : partitions) {
-    for (const char* list : {"synchronised", "replicas"}) {
-      std::string text;
-      for (const auto& name : row[list]) text += (text.empty() ? "" : ",") + name.get<std::string>();
-      row[std::string(list) + "_text"] = text.empty() ? "none" : text;
+    // Only an owner that is heard knows who is in step now.
+    const bool known = row["owner"] != "" && row["state"] != "unavailable" && row["state"] != "not_heard";
+    std::string in_step, others;
+    for (const auto& name : row["synchronised"]) in_step += (in_step.empty() ? "" : ",") + name.get<std::string>();
+    ordered_json members = row["replicas"];
+    members.insert(members.begin(), row["primary"]);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const auto& name = members[i];
+      const bool before = std::find(members.begin(), members.begin() + static_cast<std::ptrdiff_t>(i), name) != members.begin() + static_cast<std::ptrdiff_t>(i);
+      const bool counted = known && std::find(row["synchronised"].begin(), row["synchronised"].end(), name) != row["synchronised"].end();
+      if (before || counted || name == row["owner"]) continue;
+      others += (others.empty() ? "" : ",") + name.get<std::string>();
     }
+    row["in_step_text"] = !known ? "not known" : in_step.empty() ? "none" : in_step;
+    row["not_in_step_text"] = others.empty() ? "none" : others;
     if (row["owner"] == "") row["owner"] = "nobody";
   }
   return partitions;
+}
+
+void note_accepted(const Context& context, const ordered_json& view) {
+  for (const auto& text : view.value("accepted", ordered_json::array())) note(context, "accepted as lost: " + text.get<std::string>());
 }
 
 void print_partitions(Format format, const ordered_json& partitions) { print_rows(format, partition_sheet, for_people(format) ? with_texts(partitions) : partitions); }
@@ -92,9 +107,11 @@ int list(const Context& context) {
   const auto client = connect_to_nodes(context);
   if (!client) return fail(client.error());
   const RegionWords words = ask_nodes(**client);
-  const ordered_json nodes = view_of(words.words)["nodes"];
+  const auto view = view_of(words.words);
+  const ordered_json& nodes = view["nodes"];
   print_rows(context.format, node_sheet, for_people(context.format) ? with_clocks(nodes) : nodes);
   (void)flush_out();
+  note_accepted(context, view);
   return exit_of(context, words);
 }
 
@@ -154,6 +171,22 @@ std::uint64_t owned_by(const ordered_json& view, const std::string& name) {
   return static_cast<std::uint64_t>(std::count_if(view["partitions"].begin(), view["partitions"].end(), [&](const auto& row) { return row["owner"] == name; }));
 }
 
+// What keeps a node from owning nothing, partition by partition; of many the first few.
+std::string kept_by(const ordered_json& view, const std::string& name) {
+  constexpr std::size_t shown = 3;
+  if (view.value("leader", "").empty()) return "the region has no leader now, and nobody else hands over";
+  if (!view.value("etcd_answers", true)) return "etcd does not answer every node, and a change of owners is written there";
+  std::string out;
+  std::size_t count = 0;
+  for (const auto& row : view["partitions"]) {
+    if (row["owner"] != name || ++count > shown) continue;
+    const std::string waits = row["waits_for"], reason = row["reason"], state = row["state"];
+    const std::string why = !waits.empty() ? waits : state != "healthy" ? fmt::format("{}: {}", state, reason) : "the leader has not begun yet";
+    out += fmt::format("{}segments {}: {}", out.empty() ? "" : "; ", row["segments"].get<std::string>(), why);
+  }
+  return count > shown ? fmt::format("{}; and {} more", out, count - shown) : out;
+}
+
 // Until nothing is owned by it any more.
 int wait_drained(const Context& context, client::Client& client, const std::string& name) {
   const auto within = context.timeout(std::chrono::milliseconds(60'000));
@@ -167,10 +200,10 @@ int wait_drained(const Context& context, client::Client& client, const std::stri
       progress.done(fmt::format("{} owns nothing any more", name));
       return exit_ok;
     }
-    const auto waiting = view.value("waiting_for", "");
-    progress.show(fmt::format("{} owns {} partitions{}", name, left, waiting.empty() ? "" : ": " + waiting));
+    const std::string waiting = view["partitions"].empty() ? "no node says who owns what" : kept_by(view, name);
+    progress.show(fmt::format("{} owns {} partitions: {}", name, left, waiting));
     if (std::chrono::steady_clock::now() >= deadline) {
-      return fail({"timed_out", fmt::format("{} still owns {} partitions{}", name, left, waiting.empty() ? "" : ": " + waiting),
+      return fail({"timed_out", fmt::format("{} still owns {} partitions: {}", name, left, waiting),
                    "the wish stands and is fulfilled when it can be; zaris store show says what each partition waits for"});
     }
     pause_for(std::chrono::milliseconds(100));
@@ -201,10 +234,34 @@ int drain(const Context& context, const DrainOptions& o) {
   return wait_drained(context, **client, o.name);
 }
 
-int accept_empty(const Context& context) {
+// Any node writes it; one that is gone or does not reach etcd is no reason to fail.
+Result<protocol::AcceptEmptyAnswer> tell_accepted(client::Client& client, bool undo) {
+  Error last{"unreachable", "no node answers", {}};
+  for (std::size_t node = 0; node < client.node_count(); ++node) {
+    const auto answer = client.accept_empty({undo}, node).get();
+    if (answer) return *answer;
+    last = answer.error();
+  }
+  return tl::unexpected(last);
+}
+
+int take_back_accepted(const Context& context, client::Client& client, const ordered_json& view) {
+  const std::size_t pending = view.value("accepted", ordered_json::array()).size();
+  if (context.dry_run) {
+    note(context, pending == 0 ? "nothing that was accepted waits" : fmt::format("what was accepted of {} partitions would be taken back", pending));
+    return exit_ok;
+  }
+  const auto answer = tell_accepted(client, true);
+  if (!answer) return fail(answer.error());
+  note(context, answer->was_holding ? "taken back; who has begun already stays" : "nothing that was accepted waits");
+  return exit_ok;
+}
+
+int accept_empty(const Context& context, bool undo) {
   const auto client = connect_to_nodes(context);
   if (!client) return fail(client.error());
   const RegionWords words = ask_nodes(**client);
+  if (undo) return take_back_accepted(context, **client, view_of(words.words));
   if (!words.several) {
     if (context.dry_run) {
       const auto status = (*client)->status().get();
@@ -233,19 +290,29 @@ int accept_empty(const Context& context) {
     note(context, "every partition has an owner; nothing would change");
     return exit_ok;
   }
-  if (context.dry_run) return exit_ok;
-  const auto sure = context.confirm(fmt::format("Segments {} are not served by anybody. Accepting gives them to whoever lives, with what is left: what only the missing nodes hold is lost for good.", which));
-  if (!sure) return fail(sure.error());
-  std::optional<Error> last;
-  for (std::size_t node = 0; node < (*client)->node_count(); ++node) {
-    const auto answer = (*client)->accept_empty(node).get();
-    if (answer) {
-      note(context, answer->was_holding ? "accepted; zaris store show says who takes them" : "every partition has an owner by now; nothing was changed");
-      return exit_ok;
+  bool waits = false;
+  const auto say_what_comes = [&] {
+    for (const auto& row : lost) {
+      note(context, what_becomes_of(row, view.value("leader", "")));
+      waits = waits || row["may_take"].empty();
     }
-    last = answer.error();
+  };
+  if (context.dry_run) {
+    say_what_comes();
+    return exit_ok;
   }
-  return fail(last ? *last : Error{"unreachable", "no node answers", {}});
+  const auto sure = context.confirm(fmt::format("Segments {} are not served by anybody. Accepting gives them to whoever lives and may hold them by the map, with what is left: what only the missing nodes hold is lost for good.", which));
+  if (!sure) return fail(sure.error());
+  const auto answer = tell_accepted(**client, false);
+  if (!answer) return fail(answer.error());
+  if (!answer->was_holding) {
+    note(context, "every partition has an owner by now; nothing was changed");
+    return exit_ok;
+  }
+  note(context, "accepted:");
+  say_what_comes();
+  if (waits) note(context, "until then: zaris node accept-empty --undo takes it back, zaris status shows it");
+  return exit_ok;
 }
 
 int show_store(const Context& context) {
@@ -268,6 +335,7 @@ int show_store(const Context& context) {
     print_partitions(context.format, view["partitions"]);
   }
   (void)flush_out();
+  note_accepted(context, view);
   return exit_of(context, words);
 }
 
@@ -293,8 +361,10 @@ void add_node(CLI::App& app, Context& context) {
   sub->callback([&context, o] { context.action = [&context, o] { return drain(context, *o); }; });
 
   sub = add_verb(*group, "accept-empty", "let a node serve that holds because it came back empty, or give partitions that nobody holds any more to whoever lives",
-                 "zaris node accept-empty --dry-run\nzaris node accept-empty --yes");
-  sub->callback([&context] { context.action = [&context] { return accept_empty(context); }; });
+                 "zaris node accept-empty --dry-run\nzaris node accept-empty --yes\nzaris node accept-empty --undo");
+  auto undo = std::make_shared<bool>(false);
+  sub->add_flag("--undo", *undo, "take back what was accepted and nobody has begun yet");
+  sub->callback([&context, undo] { context.action = [&context, undo] { return accept_empty(context, *undo); }; });
 }
 
 void add_store(CLI::App& app, Context& context) {

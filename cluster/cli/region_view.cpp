@@ -13,6 +13,8 @@ namespace {
 using nlohmann::ordered_json;
 using protocol::RegionStatusAnswer;
 
+constexpr std::string_view not_heard = "not_heard";
+
 // The node whose word on who owns what is the newest; of equals the leader's.
 const NodeWord* newest(const std::vector<NodeWord>& words) {
   const NodeWord* best = nullptr;
@@ -110,12 +112,46 @@ ordered_json node_row(const NodeWord& word, const std::vector<NodeWord>& words, 
   return out;
 }
 
-ordered_json partition_row(const RegionStatusAnswer::Partition& p, const std::vector<NodeWord>& words) {
+// The word that counts of one partition's state: its owner's where it answers and knows the newest ownership; otherwise that of any node
+// that hears the owner. It is not heard if nobody does.
+const RegionStatusAnswer::Partition& word_on(const RegionStatusAnswer::Partition& p, const NodeWord& best, const std::vector<NodeWord>& words) {
+  const RegionStatusAnswer::Partition* other = nullptr;
+  for (const NodeWord& word : words) {
+    if (!word.region || word.region->ownership_version != best.region->ownership_version) continue;
+    const auto* its = partition_at(word, p.id);
+    if (its == nullptr) continue;
+    if (word.name == p.owner) return *its;
+    if (p.state == not_heard && its->state != not_heard) other = its;
+  }
+  return other == nullptr ? p : *other;
+}
+
+// Who may be given it when it has no owner, by the map: those that live and those that do not.
+void put_takers(ordered_json& row, const RegionStatusAnswer::Partition& p, const RegionStatusAnswer& best) {
+  std::vector<std::string> members = p.replicas, may_take, away;
+  if (std::ranges::count(members, p.primary) == 0) members.insert(members.begin(), p.primary);
+  for (const std::string& name : members) {
+    const auto at = std::ranges::find_if(best.members, [&](const auto& member) { return member.name == name; });
+    (at != best.members.end() && at->registered ? may_take : away).push_back(name);
+  }
+  row["may_take"] = may_take;
+  row["away"] = away;
+}
+
+ordered_json partition_row(const RegionStatusAnswer::Partition& p, const NodeWord& best, const RegionStatusAnswer* leader, const std::vector<NodeWord>& words) {
   const RegionStatusAnswer::Partition* owner = nullptr;
   for (const NodeWord& word : words) {
     if (word.name == p.owner) owner = partition_at(word, p.id);
   }
-  return {{"id", p.id},
+  std::string waits_for;
+  bool accepted = p.accepted;
+  if (leader != nullptr) {
+    for (const auto& its : leader->partitions) {
+      if (its.id == p.id) waits_for = its.waits_for, accepted = its.accepted;
+    }
+  }
+  const auto& word = word_on(p, best, words);
+  ordered_json row{{"id", p.id},
           {"segments", p.segments == 1 ? std::to_string(p.first) : fmt::format("{}-{}", p.first, p.first + p.segments - 1)},
           {"first_segment", p.first},
           {"segment_count", p.segments},
@@ -123,13 +159,17 @@ ordered_json partition_row(const RegionStatusAnswer::Partition& p, const std::ve
           {"primary", p.primary},
           {"replicas", p.replicas},
           {"synchronised", p.synchronised},
-          {"state", p.state},
-          {"reason", p.reason},
+          {"state", word.state},
+          {"reason", word.reason},
+          {"waits_for", waits_for},
+          {"accepted", accepted},
           {"generation", p.generation.value()},
           {"role", owner != nullptr ? ordered_json(owner->role) : ordered_json(nullptr)},
           {"role_reason", owner != nullptr ? ordered_json(owner->role_reason) : ordered_json(nullptr)},
           {"serves_by", owner != nullptr ? ordered_json(owner->serves_by) : ordered_json(nullptr)},
           {"lag_revisions", owner != nullptr ? ordered_json(owner->lag_revisions) : ordered_json(nullptr)}};
+  put_takers(row, p, *best.region);
+  return row;
 }
 
 void node_faults(const std::vector<NodeWord>& words, const RegionStatusAnswer& best, std::vector<std::string>& faults) {
@@ -150,11 +190,14 @@ void node_faults(const std::vector<NodeWord>& words, const RegionStatusAnswer& b
   if (best.leader.empty()) faults.push_back("no leader: nothing is promoted or moved until there is one");
 }
 
-void partition_faults(const RegionStatusAnswer& best, std::vector<std::string>& faults) {
-  for (const auto& p : best.partitions) {
-    const std::string why = p.reason.empty() ? "" : ": " + p.reason;
+void partition_faults(const RegionStatusAnswer& best, const ordered_json& rows, std::vector<std::string>& faults) {
+  for (std::size_t i = 0; i < best.partitions.size(); ++i) {
+    const auto& p = best.partitions[i];
+    const std::string state = rows[i]["state"], reason = rows[i]["reason"];
+    const std::string why = reason.empty() ? "" : ": " + reason;
     if (p.owner.empty()) faults.push_back(fmt::format("{}: nobody owns them{}", segments_of(p), why));
-    else if (p.state != "healthy") faults.push_back(fmt::format("{}: {}{}", segments_of(p), p.state, why));
+    else if (state == not_heard) faults.push_back(fmt::format("{}: their owner {} is not heard{}", segments_of(p), p.owner, why));
+    else if (state != "healthy") faults.push_back(fmt::format("{}: {}{}", segments_of(p), state, why));
     else if (!p.replicas.empty() && p.synchronised.empty()) faults.push_back(fmt::format("{}: no replica is in step with {}", segments_of(p), p.owner));
   }
   if (best.partitions.empty()) faults.push_back("there is no map yet" + (best.waiting_for.empty() ? "" : ": " + best.waiting_for));
@@ -184,11 +227,15 @@ ordered_json view_of(const std::vector<NodeWord>& words) {
     converged = converged && same && word.region->converged;
   }
   for (const auto& partition : best->region->partitions) {
-    partitions.push_back(partition_row(partition, words));
+    partitions.push_back(partition_row(partition, *best, leader, words));
     if (partitions.back()["lag_revisions"].is_number()) lag = std::max(lag, partitions.back()["lag_revisions"].get<std::uint64_t>());
   }
   node_faults(words, *best->region, faults);
-  partition_faults(*best->region, faults);
+  partition_faults(*best->region, partitions, faults);
+  ordered_json accepted = ordered_json::array();
+  for (const auto& row : partitions) {
+    if (row["accepted"]) accepted.push_back(what_becomes_of(row, best->region->leader));
+  }
   if (!converged) {
     std::string which;
     for (const std::string& one : differ) which += (which.empty() ? ": " : ", ") + one;
@@ -206,10 +253,27 @@ ordered_json view_of(const std::vector<NodeWord>& words) {
           {"nodes_all", words.size()},
           {"etcd_answers", etcd},
           {"waiting_for", waiting},
+          {"accepted", std::move(accepted)},
           {"replication", {{"factor", best->region->replication_factor}, {"ack", best->region->ack}, {"ack_max", best->region->ack_max}}},
           {"lag_revisions_max", lag},
           {"nodes", std::move(nodes)},
           {"partitions", std::move(partitions)}};
+}
+
+std::string what_becomes_of(const ordered_json& partition, const std::string& leader) {
+  const auto listed = [&](const char* which, const char* word) {
+    std::string out;
+    const std::size_t count = partition[which].size();
+    for (std::size_t i = 0; i < count; ++i) out += (i == 0 ? "" : i + 1 == count ? std::string(" ") + word + " " : ", ") + partition[which][i].get<std::string>();
+    return out;
+  };
+  const std::string segments = "segments " + partition["segments"].get<std::string>() + ": ";
+  const std::size_t here = partition["may_take"].size();
+  if (here == 0)
+    return segments + fmt::format("nobody who lives may begin them: the wish waits for {}, and is fulfilled with what that one holds then, empty if it holds nothing", listed("away", "or"));
+  const std::string who = here == 1 ? fmt::format("{} takes them with what it holds, empty if it holds nothing", listed("may_take", "or"))
+                                    : fmt::format("whoever holds most of {} takes them, empty if none holds anything", listed("may_take", "and"));
+  return segments + who + (leader.empty() ? ", once there is a leader" : "") + (partition["away"].empty() ? "" : fmt::format("; not waited for: {}", listed("away", "and")));
 }
 
 RegionSum sum_of(const std::vector<NodeWord>& words, const ordered_json& view) {
@@ -248,7 +312,7 @@ RegionSum sum_of(const std::vector<NodeWord>& words, const ordered_json& view) {
   for (const auto& partition : view["partitions"]) {
     const bool heard = partition["role"].is_string();
     sum.whole = sum.whole && heard;
-    serves = serves && heard && partition["role"] == "serving";
+    serves = serves && heard && partition["role"] == "serving" && partition["state"] != not_heard;
     all.generation = std::max(all.generation, Generation{partition["generation"].get<std::uint32_t>()});
   }
   if (view["partitions"].empty()) sum.whole = serves = false;

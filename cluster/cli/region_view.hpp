@@ -20,9 +20,13 @@ struct NodeWord {
 };
 
 // {healthy, faults, leader, leader_term, map_version, ownership_version, converged, nodes_up, nodes_all, etcd_answers, waiting_for,
-//  replication, lag_revisions_max, nodes: […], partitions: […]}. What nobody but the leader knows is the leader's word where it answers;
-// who owns what is told by the newest ownership; a partition's lag is its owner's word, null where that is not heard.
+//  accepted: [text …], replication, lag_revisions_max, nodes: […], partitions: […]}. What nobody but the leader knows is the leader's word where it answers;
+// who owns what is told by the newest ownership; a partition's lag is its owner's word, null where that is not heard. The state of a
+// partition is `not_heard` where its owner does not answer and nobody who does hears it.
 [[nodiscard]] nlohmann::ordered_json view_of(const std::vector<NodeWord>& words);
+
+// For people: who begins a partition whose loss has been accepted, and when; a row of `partitions`.
+[[nodiscard]] std::string what_becomes_of(const nlohmann::ordered_json& partition, const std::string& leader);
 
 // The region's sums, as one node's status: every segment is counted by its owner. Empty digest: an owner has not answered.
 struct RegionSum {

@@ -76,6 +76,7 @@ void show_several(const ordered_json& r) {
                         c["converged"].get<bool>() ? "converged" : "not converged", c["etcd_answers"].get<bool>() ? "etcd answers" : "etcd is silent",
                         number(c["replication"]["factor"]), text(c["replication"]["ack"]), show_count(number(c["lag_revisions_max"]))));
   if (!text(c["waiting_for"]).empty()) write_out("  waits: " + text(c["waiting_for"]) + "\n");
+  for (const auto& wish : c["accepted"]) write_out("  accepted as lost: " + text(wish) + "\n");
   std::map<std::string, std::uint64_t> states;
   for (const auto& partition : c["partitions"]) ++states[text(partition["state"])];
   std::string partitions;

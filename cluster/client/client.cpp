@@ -194,8 +194,8 @@ Future<protocol::ListPinsAnswer> Client::list_pins(std::size_t node) {
 Future<protocol::DropPinAnswer> Client::drop_pin(const protocol::DropPinRequest& pin, std::size_t node) {
   return core_->ask_node<protocol::DropPinAnswer>(node, "DropPin", [&](std::string& out, std::uint32_t c) { protocol::encode(out, c, pin); });
 }
-Future<protocol::AcceptEmptyAnswer> Client::accept_empty(std::size_t node) {
-  return core_->ask_node<protocol::AcceptEmptyAnswer>(node, "AcceptEmpty", [](std::string& out, std::uint32_t c) { protocol::encode_accept_empty(out, c); });
+Future<protocol::AcceptEmptyAnswer> Client::accept_empty(const protocol::AcceptEmptyRequest& request, std::size_t node) {
+  return core_->ask_node<protocol::AcceptEmptyAnswer>(node, "AcceptEmpty", [&](std::string& out, std::uint32_t c) { protocol::encode(out, c, request); });
 }
 
 }  // namespace zaris::client

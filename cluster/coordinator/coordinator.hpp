@@ -100,6 +100,9 @@ class Coordinator {
   [[nodiscard]] virtual Result<void> note_data() = 0;
   // `zaris node accept-empty`: what was lost is accepted; start() stays as it was. True: something had been lost.
   [[nodiscard]] virtual Result<bool> accept_empty() = 0;
+  // Takes back what accept_empty said of partitions for which nobody has acted on it yet. True: there were some. Error
+  // `unsupported_here`: one process is the region, and serves at once.
+  [[nodiscard]] virtual Result<bool> take_back_accepted() = 0;
   // `zaris node drain`: what that node owns is to go to others, and nothing to come to it, until the wish is taken back (undo). True:
   // the wish was not there (undo: was there). `dry_run` changes nothing. Error `unsupported_here`: one process is the region.
   [[nodiscard]] virtual Result<bool> drain(const std::string& node, bool undo, bool dry_run) = 0;

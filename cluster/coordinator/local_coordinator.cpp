@@ -44,6 +44,9 @@ class LocalCoordinator final : public Coordinator {
   }
   Result<void> note_data() override;
   Result<bool> accept_empty() override;
+  Result<bool> take_back_accepted() override {
+    return failure("unsupported_here", "this node alone is its region: it serves from the moment on at which the loss is accepted", "zaris status");
+  }
   Result<bool> drain(const std::string&, bool, bool) override {
     return failure("unsupported_here", "one process is this region: there is no other node that could take over", "stop it, or move its data over a link");
   }

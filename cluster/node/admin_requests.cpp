@@ -228,6 +228,14 @@ Status RequestExecutor::map(const Frame& frame, std::string& out) {
 }
 
 Status RequestExecutor::accept_empty(const Frame& frame, std::string& out) {
+  protocol::AcceptEmptyRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (request.undo) {
+    const auto taken_back = node_.coordinator.take_back_accepted();
+    if (!taken_back) return refuse(frame, out, node_.region ? Status::unavailable : Status::unsupported, taken_back.error().what, taken_back.error().hint);
+    encode(out, frame.header.correlation, protocol::AcceptEmptyAnswer{*taken_back});
+    return Status::ok;
+  }
   const auto accepted = node_.coordinator.accept_empty();
   if (!accepted) return refuse(frame, out, Status::unavailable, accepted.error().what, accepted.error().hint);
   NodeState held = NodeState::holding;

@@ -275,6 +275,14 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
       const RegionStatus status = raw->region->status();
       return status.name_taken ? "another process is registered under this node's name: one of the two has the wrong node.name; it is the one " + status.name_holder : "";
     });
+    // What it is the owner of, and once after its start all copies that can be had: then the next node may be stopped.
+    impl->admin.ready_check("owned", [raw] { return unserved_here(raw->region->status()); });
+    impl->admin.ready_check("copies", [raw] {
+      const std::string missing = raw->region->status().catching_up;
+      return missing.empty() ? missing : "not in step yet since it began: " + missing;
+    });
+    // A partition without an owner is nobody's unreadiness: taking all nodes from their clients and from the orchestrator would mend nothing.
+    impl->admin.ready_note("partitions", [raw] { return without_owner_text(raw->region->status()); });
   }
   impl->admin.live_check("loops", [raw] {
     const std::string stuck = raw->loops.stuck(mono_now());

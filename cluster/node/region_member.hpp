@@ -29,7 +29,9 @@ struct RegionStatus {
   struct Partition {
     std::string id;
     std::uint32_t first = 0, segments = 0;
-    std::string primary, owner, state, reason;
+    std::string primary, owner, state, reason;   // state not_heard: of the owner, whatever was written of it last
+    bool accepted = false;                   // an operator has accepted that what it had is lost, and nobody has begun it yet
+    std::string waits_for;                   // what the leader waits for to give it an owner or to hand it over, where this node leads
     std::vector<std::string> replicas, synchronised;
     Generation generation;
     // ---- this node's part
@@ -48,6 +50,7 @@ struct RegionStatus {
   std::string etcd_trouble;                  // empty: it answers
   double etcd_silence_seconds = 0;           // since its last answer to a linearizable read
   std::string waiting_for;                   // what the leader waits for, where this node leads
+  std::string catching_up = "what it has to hold is not known yet";   // copies that this process has not had in step since it began; empty: it had all at once
   std::vector<Member> members;
   std::vector<Partition> partitions;
   std::uint64_t promotions = 0, hand_overs = 0, elections = 0, fenced = 0, terms = 0, set_changes = 0, view_differences = 0, view_cures = 0;

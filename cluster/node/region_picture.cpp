@@ -1,7 +1,10 @@
 #include "cluster/node/region_picture.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "cluster/node/region_status.hpp"
 #include "cluster/peer/peer_net.hpp"
 #include "cluster/region/region_core.hpp"
 
@@ -27,6 +30,34 @@ void RegionPicture::take_lag(const Of& of, const ownership::Partition& partition
   }
   lag.sample(std::move(heads), of.now);
   for (const auto& [peer, seconds] : lag.seconds()) to.replica_lag_seconds.emplace_back(peer, seconds);
+}
+
+void RegionPicture::look_for_owner(const Of& of, const ownership::PartitionOwner& row, RegionStatus::Partition& to) {
+  if (!row.owner || (row.state != ownership::PartitionState::healthy && row.state != ownership::PartitionState::degraded)) return;
+  if (!of.core.hears(*row.owner, row.incarnation)) {
+    to.state = not_heard;
+    to.reason = fmt::format("{} is not connected with {}, and etcd does not name it as alive, or is silent", of.self, *row.owner);
+  } else if (*row.owner == of.self && to.role == region::name(region::RolePhase::serving) && to.serves_by == ownership::name(ownership::ServesBy::nothing)) {
+    to.state = not_heard;
+    to.reason = fmt::format("neither etcd nor a replica confirms to {} that it still is the owner: it answers nothing", of.self);
+  }
+}
+
+// A process that has just begun holds nothing. Whoever stops one node after the other has to see when the next may go.
+void RegionPicture::look_at_copies(const Of& of, RegionStatus& status) {
+  const auto& mirror = of.core.mirror();
+  if (!mirror.map() || !mirror.ownership()) return;
+  status.catching_up.clear();
+  if (caught_up_) return;
+  for (const ownership::Partition& partition : mirror.map()->value.partitions) {
+    const auto* row = mirror.ownership()->value.find(partition.id);
+    if (row == nullptr || !partition.has_member(of.self) || !row->owner || *row->owner == of.self) continue;
+    if (!of.core.hears(*row->owner, row->incarnation)) continue;   // of an owner that is not there nothing can be copied
+    const auto set = mirror.synchronised().find(partition.id);
+    if (set != mirror.synchronised().end() && set->second.value.has({of.self, of.core.roles().incarnation()})) continue;
+    status.catching_up += fmt::format("{}segments {}-{} from {}", status.catching_up.empty() ? "" : ", ", partition.first.value(), partition.first.value() + partition.segments - 1, *row->owner);
+  }
+  caught_up_ = status.catching_up.empty();
 }
 
 RegionStatus RegionPicture::take(const Of& of) {
@@ -66,7 +97,9 @@ RegionStatus RegionPicture::take(const Of& of) {
     }
     s.members.push_back(std::move(m));
   }
+  look_at_copies(of, s);
   const auto roles = of.core.roles().states();
+  const auto& waits = of.core.leader().waits();
   if (mirror.map()) {
     for (const ownership::Partition& partition : mirror.map()->value.partitions) {
       RegionStatus::Partition p;
@@ -75,7 +108,8 @@ RegionStatus RegionPicture::take(const Of& of) {
       p.segments = partition.segments;
       p.primary = partition.primary;
       p.replicas = partition.replicas;
-      if (const auto* row = mirror.ownership() ? mirror.ownership()->value.find(partition.id) : nullptr) {
+      const auto* row = mirror.ownership() ? mirror.ownership()->value.find(partition.id) : nullptr;
+      if (row != nullptr) {
         p.owner = row->owner.value_or("");
         p.state = ownership::name(row->state);
         p.reason = row->reason;
@@ -92,6 +126,9 @@ RegionStatus RegionPicture::take(const Of& of) {
         if (role.phase != region::RolePhase::serving) continue;
         take_lag(of, partition, p);
       }
+      if (row != nullptr) look_for_owner(of, *row, p);
+      p.accepted = mirror.accepted().contains(p.id);
+      if (const auto waited = waits.find(partition.id); waited != waits.end()) p.waits_for = waited->second;
       if (p.role != region::name(region::RolePhase::serving)) lags_.erase(p.id);
       s.partitions.push_back(std::move(p));
     }

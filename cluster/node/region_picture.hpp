@@ -6,6 +6,7 @@
 
 #include "cluster/node/region_member.hpp"
 #include "cluster/node/replica_lag.hpp"
+#include "cluster/ownership/ownership.hpp"
 #include "cluster/ownership/partition_map.hpp"
 #include "cluster/ownership/roster.hpp"
 
@@ -31,9 +32,13 @@ class RegionPicture {
   [[nodiscard]] RegionStatus take(const Of& of);
 
  private:
+  // Overrides a state that was written down when the owner still was heard.
+  static void look_for_owner(const Of& of, const ownership::PartitionOwner& row, RegionStatus::Partition& to);
+  void look_at_copies(const Of& of, RegionStatus& status);
   void take_lag(const Of& of, const ownership::Partition& partition, RegionStatus::Partition& to);
 
   std::map<std::string, ReplicaLag> lags_;      // by partition; of those that are served here
+  bool caught_up_ = false;                      // once; what falls behind later is its owner's to say
   std::uint64_t leader_changes_ = 0, leader_term_seen_ = 0;
 };
 

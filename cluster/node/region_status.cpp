@@ -18,7 +18,8 @@ using protocol::RegionStatusAnswer;
 
 constexpr MetricFamily members{"zaris_cluster_members", MetricType::gauge, "state: registered, missing", "Nodes of the roster whose lease is in etcd, and those whose is not, as this node sees them."};
 constexpr MetricFamily members_draining{"zaris_cluster_members_draining", MetricType::gauge, "", "Nodes that somebody wants to be drained, this one included."};
-constexpr MetricFamily partitions{"zaris_cluster_partitions", MetricType::gauge, "state: healthy, degraded, recovering, unavailable", "Partitions by state as this node sees them."};
+constexpr MetricFamily partitions{"zaris_cluster_partitions", MetricType::gauge, "state: healthy, degraded, recovering, unavailable, not_heard", "Partitions by state as this node sees them; not_heard: healthy or degraded as was written down last, and this node does not hear the owner."};
+constexpr MetricFamily accepted{"zaris_cluster_partitions_accepted", MetricType::gauge, "", "Partitions whose loss an operator has accepted and that wait for a node to begin them."};
 constexpr MetricFamily without_owner{"zaris_cluster_partitions_without_owner", MetricType::gauge, "", "Partitions that nobody owns: their keys are answered Unavailable."};
 constexpr MetricFamily without_replica{"zaris_cluster_partitions_without_replica", MetricType::gauge, "", "Partitions with an owner and no synchronised replica although replication.factor is above 1: losing the owner loses what it took last."};
 constexpr MetricFamily leads{"zaris_cluster_leads", MetricType::gauge, "", "1 while this node leads the region, otherwise 0."};
@@ -36,9 +37,9 @@ constexpr MetricFamily owned{"zaris_partitions_owned", MetricType::gauge, "", "P
 constexpr MetricFamily serving{"zaris_partitions_serving", MetricType::gauge, "", "Partitions that this node serves now; lower than zaris_partitions_owned while it takes possession."};
 constexpr MetricFamily lag{"zaris_replication_lag_revisions", MetricType::gauge, "", "Revisions that the connected replica furthest behind has not received yet, of the worst segment that this node owns."};
 constexpr MetricFamily lag_seconds{"zaris_replication_lag_seconds", MetricType::gauge, "replica: a node of the roster", "How old the newest state is that this replica has in full of everything that this node serves; 0: it has all. Grows while the replica is away."};
-constexpr MetricFamily partition_state{"zaris_partition_state", MetricType::gauge, "segments: first-last; state: healthy, degraded, recovering, unavailable", "1 for the state that the partition has as this node sees it."};
+constexpr MetricFamily partition_state{"zaris_partition_state", MetricType::gauge, "segments: first-last; state: healthy, degraded, recovering, unavailable, not_heard", "1 for the state that the partition has as this node sees it."};
 constexpr MetricFamily partition_serving{"zaris_partition_serving", MetricType::gauge, "segments: first-last", "1 while this node serves the partition, otherwise 0."};
-constexpr MetricFamily partition_copies{"zaris_partition_copies_in_step", MetricType::gauge, "segments: first-last", "Copies of the partition that hold everything acknowledged: its owner and its synchronised replicas; 0 without an owner."};
+constexpr MetricFamily partition_copies{"zaris_partition_copies_in_step", MetricType::gauge, "segments: first-last", "Copies of the partition that hold everything acknowledged: its owner and its synchronised replicas; 0 without an owner, and without the owner while it is not heard."};
 constexpr MetricFamily partition_generation{"zaris_partition_generation", MetricType::gauge, "segments: first-last", "Generation of the partition's ownership term; changes with every change of owner."};
 constexpr MetricFamily clock_skew{"zaris_clock_skew_seconds", MetricType::gauge, "peer: a connected node of the roster", "How far that node's wall clock is ahead of this node's; negative: behind."};
 constexpr MetricFamily clock_skew_error{"zaris_clock_skew_error_seconds", MetricType::gauge, "peer: a connected node of the roster", "The true skew is no further than this from zaris_clock_skew_seconds: half of the shortest of the last eight round trips."};
@@ -60,12 +61,18 @@ constexpr MetricFamily peers_lost{"zaris_cluster_peer_connections_lost_total", M
 constexpr MetricFamily peer_sent{"zaris_cluster_peer_sent_bytes_total", MetricType::counter, "", "Bytes written to other nodes."};
 constexpr MetricFamily peer_received{"zaris_cluster_peer_received_bytes_total", MetricType::counter, "", "Bytes read from other nodes."};
 
-constexpr MetricFamily families[] = {members, members_draining, partitions, without_owner, without_replica, leads, leader_known, leader_term, map_version, ownership_version,
+constexpr MetricFamily families[] = {members, members_draining, partitions, accepted, without_owner, without_replica, leads, leader_known, leader_term, map_version, ownership_version,
     converged, registered, name_taken, peers, etcd_up, etcd_silence, owned, serving, lag, lag_seconds, partition_state, partition_serving,
     partition_copies, partition_generation, clock_skew, clock_skew_error, leader_changes, elections, promotions, hand_overs, terms, fenced, set_changes, grants,
     differences, cures, lists, watch_ends, lease_losses, sessions_ended, peers_lost, peer_sent, peer_received};
 
-constexpr std::string_view partition_states[] = {"healthy", "degraded", "recovering", "unavailable"};
+constexpr std::string_view partition_states[] = {"healthy", "degraded", "recovering", "unavailable", not_heard};
+
+bool serves(const RegionStatus::Partition& partition) { return partition.role == "serving" && partition.serves_by != "nothing"; }
+bool unowned(const RegionStatus::Partition& partition) { return partition.owner.empty() || partition.state == "unavailable"; }
+std::string segments_of(const RegionStatus::Partition& partition) {
+  return fmt::format("{}-{}", partition.first, partition.first + std::max(partition.segments, 1u) - 1);
+}
 
 std::string_view policy_name(config::AckPolicy policy) {
   switch (policy) {
@@ -125,6 +132,8 @@ protocol::RegionStatusAnswer to_answer(const RegionStatus& status, const config:
     row.role_reason = partition.role_reason;
     row.serves_by = partition.serves_by;
     row.lag_revisions = partition.replica_lag_revisions;
+    row.accepted = partition.accepted;
+    row.waits_for = partition.waits_for;
   }
   return out;
 }
@@ -141,12 +150,13 @@ ordered_json to_json(const RegionStatus& status, const config::NodeConfig& confi
   for (const RegionStatusAnswer::Partition& p : s.partitions) {
     all_partitions.push_back({{"id", p.id}, {"first", p.first}, {"segments", p.segments}, {"primary", p.primary}, {"replicas", p.replicas}, {"owner", p.owner},
                               {"state", p.state}, {"reason", p.reason}, {"generation", p.generation.value()}, {"synchronised", p.synchronised}, {"role", p.role},
-                              {"role_reason", p.role_reason}, {"serves_by", p.serves_by}, {"replica_lag_revisions", p.lag_revisions}});
+                              {"role_reason", p.role_reason}, {"serves_by", p.serves_by}, {"replica_lag_revisions", p.lag_revisions},
+                              {"accepted", p.accepted}, {"waits_for", p.waits_for}});
   }
   return {{"node", s.node}, {"leader", s.leader}, {"leader_term", s.leader_term}, {"map_version", s.map_version}, {"ownership_version", s.ownership_version},
           {"converged", s.converged}, {"registered", s.registered}, {"name_taken", s.name_taken}, {"name_holder", status.name_holder},
           {"etcd", {{"answers", s.etcd_trouble.empty()}, {"trouble", s.etcd_trouble}, {"silence_seconds", static_cast<double>(s.etcd_silence_us) / 1e6}}},
-          {"waiting_for", s.waiting_for}, {"replication", {{"factor", s.replication_factor}, {"ack", s.ack}, {"ack_max", s.ack_max}}},
+          {"waiting_for", s.waiting_for}, {"catching_up", status.catching_up}, {"without_owner", without_owner_text(status)}, {"replication", {{"factor", s.replication_factor}, {"ack", s.ack}, {"ack_max", s.ack_max}}},
           {"members", std::move(all_members)}, {"partitions", std::move(all_partitions)}, {"promotions", status.promotions}, {"hand_overs", status.hand_overs},
           {"fenced", status.fenced}};
 }
@@ -166,6 +176,29 @@ std::string waiting_for(const RegionStatus& status) {
   return (status.leader.empty() ? "no leader yet" : status.leader + " leads and has not written it yet") + seen;
 }
 
+std::string unserved_here(const RegionStatus& status) {
+  std::string out;
+  for (const RegionStatus::Partition& p : status.partitions) {
+    // While it is being handed over the other one takes it.
+    if (p.owner != status.self || serves(p) || (p.role != "serving" && p.role != "asking" && p.role != "pulling" && p.role != "waiting")) continue;
+    const std::string& why = p.role == "serving" ? p.reason : p.role_reason;
+    out += fmt::format("{}it does not serve segments {}{}", out.empty() ? "" : "; ", segments_of(p), why.empty() ? "" : ": " + why);
+  }
+  return out;
+}
+
+std::string without_owner_text(const RegionStatus& status) {
+  std::string first;
+  std::size_t count = 0;
+  for (const RegionStatus::Partition& p : status.partitions) {
+    if (!unowned(p) && p.state != "recovering" && p.state != not_heard) continue;
+    if (++count > 1) continue;
+    const std::string what = unowned(p) ? "nobody owns them" : p.state == not_heard ? p.owner + " is not heard" : p.owner + " does not serve yet";
+    first = fmt::format("segments {}: {}{}", segments_of(p), what, p.reason.empty() ? "" : ": " + p.reason);
+  }
+  return count == 0 ? "" : fmt::format("{} of {} partitions are not served; {}", count, status.partitions.size(), first);
+}
+
 std::span<const MetricFamily> region_families() { return families; }
 
 void put_region_metrics(admin::MetricSink& sink, const RegionStatus& status) {
@@ -182,25 +215,27 @@ void put_region_metrics(admin::MetricSink& sink, const RegionStatus& status) {
   sink.put(members, d(here), {{"state", "registered"}});
   sink.put(members, d(status.members.size() - here), {{"state", "missing"}});
   sink.put(members_draining, d(drains));
-  std::uint64_t by_state[std::size(partition_states)] = {}, nobody = 0, alone = 0, mine = 0, served = 0, behind = 0;
+  std::uint64_t by_state[std::size(partition_states)] = {}, nobody = 0, alone = 0, mine = 0, served = 0, behind = 0, wished = 0;
   std::map<std::string, double> replica_seconds;
   for (const RegionStatus::Partition& partition : status.partitions) {
     for (std::size_t i = 0; i < std::size(partition_states); ++i) by_state[i] += partition.state == partition_states[i] ? 1 : 0;
-    const bool unowned = partition.owner.empty() || partition.state == "unavailable";
-    nobody += unowned ? 1 : 0;
-    alone += !unowned && !partition.replicas.empty() && partition.synchronised.empty() ? 1 : 0;
+    const bool nobodys = unowned(partition), silent = partition.state == not_heard;
+    nobody += nobodys ? 1 : 0;
+    wished += partition.accepted ? 1 : 0;
+    alone += !nobodys && !silent && !partition.replicas.empty() && partition.synchronised.empty() ? 1 : 0;
     mine += partition.owner == status.self ? 1 : 0;
-    served += partition.role == "serving" ? 1 : 0;
+    served += serves(partition) ? 1 : 0;
     behind = std::max(behind, partition.replica_lag_revisions);
     for (const auto& [replica, seconds] : partition.replica_lag_seconds) replica_seconds[replica] = std::max(replica_seconds[replica], seconds);
-    const admin::Labels of{{"segments", fmt::format("{}-{}", partition.first, partition.first + std::max(partition.segments, 1u) - 1)}};
+    const admin::Labels of{{"segments", segments_of(partition)}};
     sink.put_state(partition_state, "state", partition_states, partition.state.empty() ? "unavailable" : partition.state, of);
-    sink.put(partition_serving, partition.role == "serving" ? 1 : 0, of);
-    sink.put(partition_copies, unowned ? 0 : d(partition.synchronised.size() + 1), of);
+    sink.put(partition_serving, serves(partition) ? 1 : 0, of);
+    sink.put(partition_copies, nobodys ? 0 : d(partition.synchronised.size() + (silent ? 0 : 1)), of);
     sink.put(partition_generation, partition.generation.value(), of);
   }
   for (const auto& [replica, seconds] : replica_seconds) sink.put(lag_seconds, seconds, {{"replica", replica}});
   for (std::size_t i = 0; i < std::size(partition_states); ++i) sink.put(partitions, d(by_state[i]), {{"state", std::string(partition_states[i])}});
+  sink.put(accepted, d(wished));
   sink.put(without_owner, d(nobody));
   sink.put(without_replica, d(alone));
   sink.put(leads, !status.leader.empty() && status.leader == status.self ? 1 : 0);

@@ -30,12 +30,6 @@ const FenceAnswer* highest_on_most(const Answers& answers, std::uint32_t segment
   return answers[chosen];
 }
 
-std::vector<std::string> names(const Members& members) {
-  std::vector<std::string> out;
-  for (const Member& m : members) out.push_back(m.name);
-  return out;
-}
-
 std::string_view promise(AckPolicy policy) {
   switch (policy) {
     case AckPolicy::async: return "async";
@@ -91,13 +85,14 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
 
   const auto size = static_cast<std::uint32_t>(e.set.members.size()), got = static_cast<std::uint32_t>(members.size());
   const std::uint32_t needed = answers_needed(e.ack_max, size, e.replication_factor);
-  std::vector<std::string> silent;
+  std::vector<std::string> silent, answered;
   for (const Member& m : e.set.members) {
-    if (seen.count(m) == 0) silent.push_back(m.name);
+    (seen.contains(m) ? answered : silent).push_back(m.name);
   }
   const std::string heard = size == 0 ? std::string("no replica was synchronised")
-                                      : fmt::format("{} of {} synchronised replicas answered ({})", got, size, fmt::join(names(e.set.members), ", "));
-  const std::string lost = silent.empty() ? std::string() : fmt::format(", not {}", fmt::join(silent, ", "));
+                            : got == 0  ? fmt::format("no synchronised replica answers ({})", fmt::join(silent, ", "))
+                                        : fmt::format("{} of {} synchronised replicas answered ({})", got, size, fmt::join(answered, ", "));
+  const std::string lost = got == 0 || silent.empty() ? std::string() : fmt::format(", not {}", fmt::join(silent, ", "));
   if (size > 0 && got == size) {
     const FenceAnswer* best = highest_on_most(members, e.segments);
     return promote(*best, fmt::format("{} is highest on most segments; {}", best->from.name, heard));
@@ -135,9 +130,9 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
   }
   if (got > 0) return {Choice::Kind::recovering, {}, {}, fmt::format("{}{}; {} are needed, or an operator who accepts the loss", heard, lost, needed), no_end};
   if (!all.empty()) {
-    return {Choice::Kind::recovering, {}, {}, fmt::format("{}{}; {} that are not synchronised answered: an operator may accept the loss", heard, lost, all.size()), no_end};
+    return {Choice::Kind::recovering, {}, {}, fmt::format("{}; {} that are not synchronised answered: an operator may accept the loss", heard, all.size()), no_end};
   }
-  return {Choice::Kind::unavailable, {}, {}, fmt::format("{}{}; nobody holds the partition", heard, lost), no_end};
+  return {Choice::Kind::unavailable, {}, {}, fmt::format("{}, and nobody that lives holds the partition", heard), no_end};
 }
 
 Result<Generation> next_generation(Generation counter, Generation highest_reported, std::uint64_t now_wall_us) {

@@ -17,14 +17,14 @@ constexpr std::size_t reason_bytes_max = 160;
 
 constexpr PartitionState states[] = {PartitionState::healthy, PartitionState::degraded, PartitionState::recovering, PartitionState::unavailable};
 
+}  // namespace
+
 // Reasons may quote what a peer said: as bytes they must be text, or the document could not be written.
-std::string shown(const std::string& reason) {
+std::string kept_reason(const std::string& reason) {
   std::string out = reason.substr(0, reason_bytes_max);
   const bool plain = std::all_of(out.begin(), out.end(), [](unsigned char c) { return c >= 0x20 && c < 0x7f; });
   return plain ? out : printable(out, reason_bytes_max).substr(0, reason_bytes_max);
 }
-
-}  // namespace
 
 std::string_view name(PartitionState state) {
   switch (state) {
@@ -84,7 +84,7 @@ std::string encode(const Ownership& ownership) {
     }
     if (p.handed_over) row["handed_over"] = true;
     if (p.root) row["root"] = static_cast<std::uint8_t>(*p.root);
-    if (!p.reason.empty()) row["reason"] = shown(p.reason);
+    if (!p.reason.empty()) row["reason"] = kept_reason(p.reason);
     document["partitions"].push_back(std::move(row));
   }
   std::string out = compress_document(document);

@@ -24,6 +24,9 @@ namespace zaris::ownership {
 enum class PartitionState : std::uint8_t { healthy, degraded, recovering, unavailable };
 [[nodiscard]] std::string_view name(PartitionState state);
 
+// A reason as a document has it: cut, and nothing but text.
+[[nodiscard]] std::string kept_reason(const std::string& reason);
+
 struct PartitionOwner {
   PartitionId id;
   std::optional<std::string> owner;      // none: nobody serves it

@@ -371,7 +371,20 @@ bool decode(std::string_view body, DropPinAnswer& out) {
 }
 
 // ---- AcceptEmpty --------------------------------------------------------------------------------------------------
-void encode_accept_empty(std::string& out, std::uint32_t correlation) { encode_empty(out, Opcode::accept_empty, correlation); }
+void encode(std::string& out, std::uint32_t correlation, const AcceptEmptyRequest& request) {
+  const std::size_t at = begin_frame(out, Opcode::accept_empty, 0, correlation);
+  Packer pack(out);
+  pack.array(1);
+  pack.boolean(request.undo);
+  end_frame(out, at);
+}
+
+bool decode(std::string_view body, AcceptEmptyRequest& out) {
+  Unpacker in(body);
+  Places places(in);
+  out.undo = places.boolean();
+  return whole(in, places);
+}
 
 void encode(std::string& out, std::uint32_t correlation, const AcceptEmptyAnswer& answer) {
   const std::size_t at = begin_frame(out, Opcode::accept_empty, 0, correlation);

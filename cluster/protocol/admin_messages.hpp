@@ -156,11 +156,17 @@ void encode(std::string& out, std::uint32_t correlation, const DropPinRequest& r
 void encode(std::string& out, std::uint32_t correlation, const DropPinAnswer& answer);
 [[nodiscard]] bool decode(std::string_view body, DropPinAnswer& out);
 
-// ---- AcceptEmpty: [] → [0 was holding]: a node that was told to hold after it came back empty may serve ----------------
+// ---- AcceptEmpty: [0 undo] → [0 was holding]: a node that was told to hold after it came back empty may serve; of a region of
+// several, what nobody that lives holds may be lost. Undo takes that back where nobody has acted on it yet: was holding says
+// whether there was anything to take back ---------------------------------------------------------------------------------
+struct AcceptEmptyRequest {
+  bool undo = false;
+};
 struct AcceptEmptyAnswer {
   bool was_holding = false;
 };
-void encode_accept_empty(std::string& out, std::uint32_t correlation);
+void encode(std::string& out, std::uint32_t correlation, const AcceptEmptyRequest& request);
+[[nodiscard]] bool decode(std::string_view body, AcceptEmptyRequest& out);
 void encode(std::string& out, std::uint32_t correlation, const AcceptEmptyAnswer& answer);
 [[nodiscard]] bool decode(std::string_view body, AcceptEmptyAnswer& out);
 

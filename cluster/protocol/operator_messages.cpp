@@ -78,7 +78,7 @@ void encode(std::string& out, std::uint32_t correlation, const RegionStatusAnswe
   }
   pack.array(static_cast<std::uint32_t>(answer.partitions.size()));
   for (const RegionStatusAnswer::Partition& row : answer.partitions) {
-    pack.array(14);
+    pack.array(16);
     pack.str(row.id);
     pack.uint(row.first);
     pack.uint(row.segments);
@@ -88,6 +88,8 @@ void encode(std::string& out, std::uint32_t correlation, const RegionStatusAnswe
     pack.uint(row.generation.value());
     for (const std::string* text : {&row.role, &row.role_reason, &row.serves_by}) pack.str(*text);
     pack.uint(row.lag_revisions);
+    pack.boolean(row.accepted);
+    pack.str(row.waits_for);
   }
   end_frame(out, at);
 }
@@ -143,6 +145,8 @@ bool decode(std::string_view body, RegionStatusAnswer& out) {
       row.generation = Generation{inner.fit<std::uint32_t>()};
       for (std::string* text : {&row.role, &row.role_reason, &row.serves_by}) *text = read_text(in, inner);
       row.lag_revisions = inner.uint();
+      row.accepted = inner.boolean();
+      row.waits_for = read_text(in, inner);
       inner.finish();
     }
   }

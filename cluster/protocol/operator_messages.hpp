@@ -36,13 +36,16 @@ struct RegionStatusAnswer {
     std::string id;                                 // 32 hex digits
     std::uint32_t first = 0, segments = 0;
     std::string primary, owner;                     // owner empty: nobody
-    std::string state, reason;                      // "healthy", "degraded", "recovering", "unavailable", and why
+    std::string state, reason;                      // "healthy", "degraded", "recovering", "unavailable", "not_heard", and why
     std::vector<std::string> replicas, synchronised;
     Generation generation;
     // ---- the part of the node that answers
     std::string role, role_reason;                  // "none", "replica", "serving", …
     std::string serves_by;                          // "nothing", "lease", "grants", "alone"
     std::uint64_t lag_revisions = 0;                // where it owns: of the connected replica that is furthest behind
+    // ----
+    bool accepted = false;                          // an operator's word that what it had may be lost waits for somebody to begin it
+    std::string waits_for;                          // where the node that answers leads: for an owner, or to be handed over
     friend bool operator==(const Partition&, const Partition&) = default;
   };
   std::uint64_t map_version = 0, ownership_version = 0, leader_term = 0;  // 0 1 2 (an answer never begins with a str)

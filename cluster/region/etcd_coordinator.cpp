@@ -153,10 +153,23 @@ Result<bool> EtcdCoordinator::accept_empty() {
   if (!answer) return tl::unexpected(answer.error());
   if (!answer->ok()) {
     Error error = answer->error;
-    error.hint = etcd_hint;
+    error.hint = "is etcd reachable from this node? What is accepted is written there";
     return tl::unexpected(std::move(error));
   }
   return true;
+}
+
+Result<bool> EtcdCoordinator::take_back_accepted() {
+  etcd::TxnRequest request;
+  request.then = {etcd::Delete{etcd::Keys::under(keys_.accepted())}};
+  auto answer = run(std::move(request));
+  if (!answer) return tl::unexpected(answer.error());
+  if (!answer->ok()) {
+    Error error = answer->error;
+    error.hint = "is etcd reachable from this node? What was accepted is written there";
+    return tl::unexpected(std::move(error));
+  }
+  return !answer->answers.empty() && answer->answers.front().deleted > 0;
 }
 
 Result<bool> EtcdCoordinator::drain(const std::string& node, bool undo, bool dry_run) {

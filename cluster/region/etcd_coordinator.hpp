@@ -30,7 +30,9 @@ class EtcdCoordinator final : public coordinator::Coordinator {
   [[nodiscard]] Generation highest_generation() const override { return Generation{highest_.load(std::memory_order_relaxed)}; }
   // What a region of several processes had is told by who owned what; nothing is to be noted.
   [[nodiscard]] Result<void> note_data() override { return {}; }
+  // A row without a lease for each partition; the leader takes it away when it has acted, or when the partition has an owner.
   [[nodiscard]] Result<bool> accept_empty() override;
+  [[nodiscard]] Result<bool> take_back_accepted() override;
   // A row without a lease: it outlives the process that it speaks of.
   [[nodiscard]] Result<bool> drain(const std::string& node, bool undo, bool dry_run) override;
   [[nodiscard]] Result<void> note_clean_stop(std::uint64_t, WallMicros) override { return {}; }

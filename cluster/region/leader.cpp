@@ -24,6 +24,13 @@ std::vector<std::pair<std::string, MemberState>> Leader::members() const {
   return membership_ ? membership_->states() : std::vector<std::pair<std::string, MemberState>>{};
 }
 
+std::string Leader::waiting_for() const {
+  if (waits_.empty() || !mirror_.map()) return forming_;
+  const auto& [id, why] = *waits_.begin();
+  const Partition* partition = mirror_.map()->value.find(id);
+  return fmt::format("partition {}: {}{}", partition == nullptr ? 0 : partition->first.value(), why, waits_.size() == 1 ? "" : fmt::format(" (and {} more partitions wait)", waits_.size() - 1));
+}
+
 // ---- who leads ----------------------------------------------------------------------------------------------------
 
 void Leader::tick() {
@@ -45,7 +52,8 @@ void Leader::tick() {
   coordinator_away_ = away;
   watch_members(now);
   if (away || writing_ || mirror_.told() < written_) return;
-  waiting_for_.clear();
+  forming_.clear();
+  waits_.clear();
   if (!mirror_.map()) return form(now);
   if (!mirror_.ownership()) return;
   look_at_hand_overs(now);
@@ -53,6 +61,7 @@ void Leader::tick() {
     if (writing_) return;
     if (const PartitionOwner* owner = mirror_.ownership()->value.find(partition.id)) look_at_partition(partition, *owner, now);
   }
+  if (!writing_) look_at_accepted();
   if (!writing_) look_at_health(now);
   if (!writing_) look_at_map(now);
 }
@@ -82,7 +91,7 @@ void Leader::begin_term() {
   probing_.clear();
   failovers_.clear();
   hand_overs_.clear();
-  no_hand_over_before_.clear();
+  refused_.clear();
   healing_.clear();
   ++counters_.elections_won;
   outside_.say(Weight::info, "leading", fmt::format("this node leads the region (leader term {})", term_.value()));
@@ -95,7 +104,8 @@ void Leader::end_term() {
   failovers_.clear();
   hand_overs_.clear();
   healing_.clear();
-  waiting_for_.clear();
+  forming_.clear();
+  waits_.clear();
   outside_.say(Weight::info, "leading_ended", "this node leads the region no more");
 }
 
@@ -210,7 +220,7 @@ void Leader::form(MonoMicros now) {
   }
   formation_->members(alive, now);
   const FormationVerdict verdict = formation_->evaluate(now);
-  waiting_for_ = verdict.reason;
+  forming_ = verdict.reason;
   if (!verdict.open) return;
   PlanRequest request;
   for (const std::string& name : verdict.members) request.nodes.push_back({name, options_.roster.find(name)->host});

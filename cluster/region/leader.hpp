@@ -57,8 +57,10 @@ class Leader {
   [[nodiscard]] bool leads() const { return leads_; }
   [[nodiscard]] const LeaderCounters& counters() const { return counters_; }
   [[nodiscard]] std::vector<std::pair<std::string, ownership::MemberState>> members() const;
-  // For people: what holds the region up now; empty: nothing.
-  [[nodiscard]] const std::string& waiting_for() const { return waiting_for_; }
+  // For people: what holds the region up now; empty: nothing. Of several partitions the first one, and how many there are.
+  [[nodiscard]] std::string waiting_for() const;
+  // The same of each partition that has no owner, or is to be handed over by a node that drains.
+  [[nodiscard]] const std::map<ownership::PartitionId, std::string>& waits() const { return waits_; }
 
  private:
   // One partition without an owner that lives.
@@ -68,7 +70,7 @@ class Leader {
     MonoMicros fenced_at = 0;
     std::map<std::string, ownership::FenceAnswer> answers;
     std::map<std::string, MonoMicros> asked; // who was sent the fence, and when
-    std::string said;                        // the reason that was logged last
+    std::string said, written;               // the reason that was logged last; that went into the document last
   };
   struct HandOver {
     std::string from, to;
@@ -89,6 +91,8 @@ class Leader {
   void watch_members(MonoMicros now);
   void form(MonoMicros now);
   void look_at_partition(const ownership::Partition& partition, const ownership::PartitionOwner& row, MonoMicros now);
+  // Takes back an operator's word about a partition that has an owner by now, or is none any more: it is not meant for the next loss.
+  void look_at_accepted();
   void look_at_health(MonoMicros now);
   void look_at_hand_overs(MonoMicros now);
   void begin_hand_over(const ownership::Partition& partition, const ownership::PartitionOwner& row, const ownership::SynchronisedSet& set, MonoMicros now);
@@ -97,7 +101,7 @@ class Leader {
   void ask_fences(const ownership::PartitionId& id, Failover& failover, const ownership::Partition& partition, MonoMicros now);
   void promote(const ownership::Partition& partition, const ownership::PartitionOwner& row, const Failover& failover, const ownership::Choice& choice);
   void begin_again(const ownership::Partition& partition, const ownership::PartitionOwner& row);
-  void say_row(const ownership::PartitionOwner& row);
+  void say_row(const ownership::PartitionOwner& row, Failover& failover);
   // Writes `ownership` (one version on) with what else belongs to it. False: another write is under way.
   bool write(ownership::Ownership next, std::vector<etcd::Compare> guards, std::vector<etcd::Operation> with, const std::string& what);
   bool run(std::vector<etcd::Compare> guards, std::vector<etcd::Operation> then, const std::string& what, std::function<void()> done = {});
@@ -122,11 +126,16 @@ class Leader {
   std::map<std::string, MonoMicros> heard_, probing_;
   std::map<ownership::PartitionId, Failover> failovers_;
   std::map<ownership::PartitionId, HandOver> hand_overs_;
-  std::map<ownership::PartitionId, MonoMicros> no_hand_over_before_;
+  struct Refused {
+    MonoMicros again_at = 0;                 // no hand-over before
+    std::string why;                         // for people
+  };
+  std::map<ownership::PartitionId, Refused> refused_;
   std::map<ownership::PartitionId, Reported> reported_;
   std::map<ownership::PartitionId, ownership::Healing> healing_;
   Generation highest_reported_;
-  std::string waiting_for_;
+  std::string forming_;                      // what the first map waits for
+  std::map<ownership::PartitionId, std::string> waits_;
   LeaderCounters counters_;
 };
 

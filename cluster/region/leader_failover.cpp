@@ -1,6 +1,7 @@
 // The leader's part in a failover: confirm, mint, fence and read, choose, promote. What is chosen and why: cluster/ownership/failover.hpp.
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cluster/region/leader.hpp"
 
@@ -22,7 +23,7 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
     failovers_.erase(row.id);
     return;
   }
-  const auto waits = [&](const std::string& why) { waiting_for_ = fmt::format("partition {}: {}", partition.first.value(), why); };
+  const auto waits = [&](const std::string& why) { waits_[row.id] = why; };
   const bool restarted = row.owner && mirror_.members().contains(*row.owner);
   if (row.owner && !restarted && membership_->state(*row.owner) < MemberState::unreachable) {
     return waits("its owner " + *row.owner + " has no lease in etcd and answers: it stays");
@@ -60,6 +61,8 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
     choice.kind = Choice::Kind::unavailable;
     choice.reason = "no node that lives holds anything of it; it stays unavailable until one comes back that does, or zaris node accept-empty lets it begin anew";
   }
+  if (accepted && choice.kind != Choice::Kind::wait && choice.kind != Choice::Kind::promote)
+    choice.reason = fmt::format("an operator has accepted the loss: whichever of {} answers first begins it, with what it holds or empty", fmt::join(partition.members(), ", "));
   if (choice.reason != failover.said) {
     failover.said = choice.reason;
     outside_.say(choice.kind == Choice::Kind::unavailable ? Weight::error : Weight::info, "failover",
@@ -75,17 +78,20 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   PartitionOwner said = row;
   said.state = choice.kind == Choice::Kind::recovering ? PartitionState::recovering : PartitionState::unavailable;
   said.reason = choice.reason;
-  say_row(said);
+  say_row(said, failover);
 }
 
-// What a partition waits for, for everybody to read; written only when it changes.
-void Leader::say_row(const PartitionOwner& row) {
+// What a partition waits for, for everybody to read; written only when it changes. The document has long reasons cut, and may have none:
+// who compared with the whole text would write it for ever.
+void Leader::say_row(const PartitionOwner& row, Failover& failover) {
   Ownership next = mirror_.ownership()->value;
   for (PartitionOwner& held : next.partitions) {
     if (held.id != row.id) continue;
-    if (held.state == row.state && held.reason == row.reason) return;
+    const bool same = held.reason == kept_reason(row.reason) || (held.reason.empty() && failover.written == row.reason);
+    if (held.state == row.state && same) return;
     held = row;
   }
+  failover.written = row.reason;
   write(std::move(next), {}, {}, fmt::format("a partition is {}: {}", name(row.state), row.reason));
 }
 
@@ -157,11 +163,27 @@ void Leader::promote(const Partition& partition, const PartitionOwner& row, cons
   }
   std::vector<etcd::Operation> with = {etcd::Put{keys.synchronised(row.id), encode(SynchronisedSet{failover.fence, {}}), {}}};
   const std::string id = to_string(row.id);
-  if (mirror_.accepted().contains(id)) with.push_back(etcd::Delete{etcd::Keys::one(keys.accepted() + id)});
+  if (const auto accepted = mirror_.accepted().find(id); accepted != mirror_.accepted().end()) {
+    // It may be what this was decided from, and may be taken back at this very moment.
+    guards.push_back(etcd::Compare::unchanged_since(keys.accepted(row.id), accepted->second.changed));
+    with.push_back(etcd::Delete{etcd::Keys::one(keys.accepted(row.id))});
+  }
   const std::string lost = choice.may_be_gone.empty() ? std::string() : "; may be gone: " + choice.may_be_gone;
   if (write(std::move(next), std::move(guards), std::move(with),
             fmt::format("partition {}: {} is promoted (generation {}): {}{}", partition.first.value(), choice.chosen.name, failover.fence.value(), choice.reason, lost))) {
     ++counters_.promotions;
+  }
+}
+
+void Leader::look_at_accepted() {
+  const KeyNames& keys = mirror_.keys();
+  for (const auto& [text, wish] : mirror_.accepted()) {
+    const auto id = parse_partition_id(text);
+    const PartitionOwner* row = id ? mirror_.ownership()->value.find(*id) : nullptr;
+    if (row != nullptr && (!row->owner || !lives(*row->owner, row->incarnation))) continue;
+    run({etcd::Compare::unchanged_since(keys.accepted() + text, wish.changed)}, {etcd::Delete{etcd::Keys::one(keys.accepted() + text)}},
+        fmt::format("an operator's word that partition {} may begin anew is withdrawn: {}", text, row != nullptr ? *row->owner + " owns it" : "it is none of this region"));
+    return;
   }
 }
 
@@ -181,7 +203,8 @@ void Leader::begin_again(const Partition& partition, const PartitionOwner& row) 
       held.root = RootCause::restarted_empty;
       held.reason = "begins anew, empty: an operator has accepted the loss";
     }
-    write(std::move(next), {etcd::Compare::unchanged_since(keys.member(name), member->second.changed)},
+    write(std::move(next),
+          {etcd::Compare::unchanged_since(keys.member(name), member->second.changed), etcd::Compare::unchanged_since(keys.accepted(row.id), mirror_.accepted().at(to_string(row.id)).changed)},
           {etcd::Put{keys.synchronised(row.id), encode(SynchronisedSet{failovers_[row.id].fence, {}}), {}}, etcd::Delete{etcd::Keys::one(keys.accepted(row.id))}},
           fmt::format("partition {} begins anew, empty, at {}: an operator has accepted the loss", partition.first.value(), name));
     return;

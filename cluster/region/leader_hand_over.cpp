@@ -35,6 +35,7 @@ void Leader::look_at_hand_overs(MonoMicros now) {
     }
     HandOver& hand_over = running->second;
     const bool late = now - hand_over.began > give_up_us;
+    if (!hand_over.gives_back) waits_[row.id] = fmt::format("{} takes it over from {}", hand_over.to, hand_over.from);
     if (!hand_over.done && !late) continue;
     // Given up, the owner goes on under a new generation, which ends its stop; done, the replica does.
     const std::string& to = hand_over.done ? hand_over.to : hand_over.from;
@@ -75,7 +76,7 @@ void Leader::look_at_hand_overs(MonoMicros now) {
               {etcd::Put{keys.synchronised(row.id), encode(kept), {}}, etcd::Put{keys.generation(), encode(*generation), {}}},
               fmt::format("partition {}: {}", partition->first.value(), hand_over.done ? hand_over.from + " has handed it over to " + to : "the hand-over by " + hand_over.from + " is given up"))) {
       if (hand_over.done) ++counters_.hand_overs;
-      else no_hand_over_before_[row.id] = now + (hand_over.gives_back ? give_back_again_us : refused_again_us);
+      else refused_[row.id] = {now + (hand_over.gives_back ? give_back_again_us : refused_again_us), hand_over.to + " did not get everything within five seconds"};
       hand_overs_.erase(running);
     }
     return;
@@ -85,12 +86,20 @@ void Leader::look_at_hand_overs(MonoMicros now) {
 // A node that drains gives everything away; one that stands in for a placement primary gives it back when that is in step again and all has
 // been healthy for the cool-down, so that a region does not end on one node.
 void Leader::begin_hand_over(const Partition& partition, const PartitionOwner& row, const SynchronisedSet& set, MonoMicros now) {
-  if (const auto not_before = no_hand_over_before_.find(row.id); not_before != no_hand_over_before_.end() && now < not_before->second) return;
   const bool drains = mirror_.drains().contains(*row.owner);
+  if (const auto refused = refused_.find(row.id); refused != refused_.end() && now < refused->second.again_at) {
+    if (drains) waits_[row.id] = fmt::format("{} cannot hand it over now: {}", *row.owner, refused->second.why);
+    return;
+  }
   std::string to;
   if (drains) {
     std::vector<DrainCandidate> candidates;
+    std::string away;
+    for (const std::string& name : partition.members()) {
+      if (name != *row.owner && !mirror_.members().contains(name)) away += fmt::format("{}{} is not there", away.empty() ? "" : ", ", name);
+    }
     for (const auto& [name, member] : mirror_.members()) {
+      if (name == *row.owner || !(partition.has_member(name) || set.has({name, member.value.incarnation}))) continue;
       DrainCandidate candidate;
       candidate.member = {name, member.value.incarnation};
       candidate.state = membership_->state(name);
@@ -100,7 +109,8 @@ void Leader::begin_hand_over(const Partition& partition, const PartitionOwner& r
       candidates.push_back(std::move(candidate));
     }
     const DrainTarget target = drain_target(set, candidates);
-    if (target.to.name.empty()) waiting_for_ = fmt::format("draining {}: partition {}: {}", *row.owner, partition.first.value(), target.reason);
+    if (target.to.name.empty())
+      waits_[row.id] = fmt::format("{} drains, and nobody can take it: {}", *row.owner, away.empty() ? target.reason : candidates.empty() ? away : target.reason + ", " + away);
     to = target.to.name;
   } else if (*row.owner != partition.primary && row.state == PartitionState::healthy && hand_overs_.empty()) {
     const auto primary = mirror_.members().find(partition.primary);
@@ -123,7 +133,7 @@ void Leader::handed_over(const std::string& node, const protocol::HandedOver& an
       return;
     }
     // It has not even stopped, so it needs no new generation to go on: one each time would be a term that ends as soon as it begins.
-    no_hand_over_before_[id] = outside_.now() + (hand_over.gives_back ? give_back_again_us : refused_again_us);
+    refused_[id] = {outside_.now() + (hand_over.gives_back ? give_back_again_us : refused_again_us), answer.reason};
     hand_overs_.erase(hand_overs_.find(id));
     return;
   }

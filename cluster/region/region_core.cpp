@@ -264,6 +264,14 @@ std::optional<protocol::MapAnswer> RegionCore::routing() const {
   return out;
 }
 
+bool RegionCore::hears(const std::string& node, Incarnation process) const {
+  if (node == options_.leader.self) return process == options_.leader.incarnation;
+  if (const auto peer = peers_.find(node); peer != peers_.end() && peer->second == process) return true;
+  const auto member = mirror_.members().find(node);
+  const bool answers = mirror_.answered_at() != 0 && outside_.now() - mirror_.answered_at() <= options_.leader.coordinator_away_us;
+  return answers && member != mirror_.members().end() && member->second.value.incarnation == process;
+}
+
 TrafficVerdict RegionCore::traffic() {
   TrafficView view;
   std::optional<SegmentTable> table;

@@ -70,6 +70,9 @@ class RegionCore {
   // May this process speak to the others under its name? Not before it has been registered, and not while another process is:
   // the two would take each other's connections away.
   [[nodiscard]] bool speaks() const { return registration_.was_registered() && !registration_.name_taken(); }
+  // Does anything say that this very process lives: a connection with it, or its lease in an etcd that answers? What the newest
+  // ownership names as an owner may be gone where etcd is away, and nobody can write that down.
+  [[nodiscard]] bool hears(const std::string& node, ownership::Incarnation process) const;
   // Called after each change of the mirror.
   void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
 

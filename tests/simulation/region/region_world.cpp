@@ -52,7 +52,7 @@ World::World(WorldOptions options) : options_(options), state_(options.seed * 0x
   for (std::size_t i = 0; i < options.nodes; ++i) {
     auto node = std::make_unique<SimNode>();
     node->place = i;
-    node->name = fmt::format("n{}", i + 1);
+    node->name = fmt::format("{}{}", options_.names, i + 1);
     if (options.skewed_clocks) {
       node->offset = static_cast<MonoMicros>(random() % 1'000'000'000);
       node->rate = 1 + (static_cast<double>(random() % 1000) - 500) / 100'000;
@@ -177,17 +177,28 @@ void World::compact_etcd() {
 }
 void World::drain(std::size_t place) { nodes_[place]->core->begin_drain(); }
 void World::accept_empty() {
-  auto client = etcd_.client();
-  for (const auto& node : nodes_) {
-    if (!node->alive || !node->core->mirror().ownership()) continue;
-    etcd::TxnRequest request;
-    for (const PartitionOwner& row : node->core->mirror().ownership()->value.partitions) {
-      if (row.state == PartitionState::unavailable || row.state == PartitionState::recovering) request.then.push_back(etcd::Put{"/zaris/main/accepted/" + to_string(row.id), "{}", {}});
-    }
-    client->txn(request, std::chrono::milliseconds(1000), [](etcd::TxnAnswer) {});
-    break;
+  const auto one = std::ranges::find_if(nodes_, [](const auto& node) { return node->alive && node->core->mirror().ownership(); });
+  if (one == nodes_.end()) return;
+  const Ownership known = (*one)->core->mirror().ownership()->value;
+  for (const PartitionOwner& row : known.partitions) {
+    if (row.state == PartitionState::unavailable || row.state == PartitionState::recovering) accept(row.id);
   }
+}
+void World::accept(const PartitionId& id) {
+  auto client = etcd_.client();
+  etcd::TxnRequest request;
+  request.then.push_back(etcd::Put{"/zaris/main/accepted/" + to_string(id), "{}", {}});
+  client->txn(request, std::chrono::milliseconds(1000), [](etcd::TxnAnswer) {});
   etcd_.advance(now_);
+}
+bool World::take_back_accepted() {
+  auto client = etcd_.client();
+  etcd::TxnRequest request;
+  request.then.push_back(etcd::Delete{etcd::Keys::under("/zaris/main/accepted/")});
+  bool there = false;
+  client->txn(request, std::chrono::milliseconds(1000), [&](etcd::TxnAnswer answer) { there = answer.ok() && answer.answers.front().deleted > 0; });
+  etcd_.advance(now_);
+  return there;
 }
 void World::heal() {
   for (auto& [pair, l] : links_) l->cut = false;

@@ -30,6 +30,7 @@ struct WorldOptions {
   std::uint64_t log_budget_bytes = 1u << 20;
   bool skewed_clocks = true;                      // offsets, and rates up to half a percent apart
   ClusterId cluster{1};
+  std::string names = "n";                        // a node is this and its number, from 1 on
   std::uint64_t wall_skew_us = 0;                 // wall clocks are up to so far ahead
 };
 
@@ -60,6 +61,8 @@ class World {
   void compact_etcd();
   void drain(std::size_t node);
   void accept_empty();
+  void accept(const ownership::PartitionId& id);
+  bool take_back_accepted();                           // true: there was something
   void heal();                                         // all of the above but kills; dead nodes are started
 
   // ---- for what a test puts around the nodes: listeners, clients

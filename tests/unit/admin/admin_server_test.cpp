@@ -42,6 +42,25 @@ TEST(AdminServer, readiness_names_each_check_and_liveness_depends_on_none_of_the
   EXPECT_THAT(server.answer(get("/metrics")).body, HasSubstr("zaris_health_check_ok{check=\"peers\"} 1"));
 }
 
+TEST(AdminServer, says_notes_beside_readiness_which_fail_nothing) {
+  AdminServer server;
+  std::string what;
+  server.ready_check("serving", [] { return std::string(); });
+  server.ready_note("partitions", [&] { return what; });
+  EXPECT_EQ(server.answer(get("/readyz")).body, "ok\n");
+  what = "1 of 3 has no owner";
+  EXPECT_EQ(server.answer(get("/readyz")).status, 200);
+  EXPECT_EQ(server.answer(get("/readyz")).body, "ok\n[!]partitions: 1 of 3 has no owner\n");
+  EXPECT_EQ(server.answer(get("/livez")).body, "ok\n");
+  EXPECT_TRUE(server.ready());
+  HttpRequest verbose = get("/readyz");
+  verbose.query = {{"verbose", ""}};
+  EXPECT_EQ(server.answer(verbose).body, "[+]serving ok\n[!]partitions: 1 of 3 has no owner\nreadyz check passed\n");
+  HttpRequest json = get("/readyz");
+  json.accept = "application/json";
+  EXPECT_EQ(server.answer(json).body, R"({"ok":true,"checks":[{"name":"serving","ok":true,"reason":""}],"notes":[{"name":"partitions","what":"1 of 3 has no owner"}]})" "\n");
+}
+
 TEST(AdminServer, routes_take_parameters_and_a_change_must_come_from_no_web_page) {
   AdminServer server;
   std::string paused;

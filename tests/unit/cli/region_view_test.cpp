@@ -109,6 +109,46 @@ TEST(RegionView, SaysWhatIsWrongWithAPartition) {
   EXPECT_EQ(with([](auto& p) { p.synchronised.clear(), p.replicas.clear(); }), "") << "one copy is what was asked for";
 }
 
+// Its owner is gone, etcd too: what was written last says that all is well.
+TEST(RegionView, SaysOfAnOwnerThatNobodyHears) {
+  auto words = three();
+  words[1].status.reset();
+  words[1].region.reset();
+  words[1].error = Error{"unreachable", "connection refused", {}};
+  for (const std::size_t alive : {0u, 2u}) words[alive].region->partitions[1].state = "not_heard";
+  const auto view = view_of(words);
+  EXPECT_FALSE(view["healthy"]);
+  EXPECT_EQ(view["partitions"][1]["state"], "not_heard");
+  EXPECT_NE(faults(words).find("segments 4-7: their owner n2 is not heard"), std::string::npos) << faults(words);
+  EXPECT_EQ(sum_of(words, view).status.state, "unavailable");
+  words[2].region->partitions[1].state = "healthy";
+  EXPECT_EQ(view_of(words)["partitions"][1]["state"], "healthy") << "somebody hears it";
+}
+
+TEST(RegionView, BelievesAnOwnerBeforeThoseWhoDoNotHearIt) {
+  auto words = three();
+  for (const std::size_t other : {0u, 2u}) words[other].region->partitions[1].state = "not_heard";
+  EXPECT_TRUE(view_of(words)["healthy"]) << faults(words);
+  words[1].region->partitions[1].state = "not_heard";
+  words[0].region->partitions[1].state = "healthy";
+  EXPECT_EQ(view_of(words)["partitions"][1]["state"], "not_heard") << "it serves by nothing, and knows it";
+}
+
+TEST(RegionView, SaysWhoBeginsWhatWasAcceptedAsLost) {
+  auto words = three();
+  const auto set = [&](auto change) {
+    for (auto& word : words) change(*word.region);
+  };
+  EXPECT_TRUE(view_of(words)["accepted"].empty());
+  set([](auto& region) { region.partitions[1].accepted = true, region.partitions[1].state = "unavailable", region.partitions[1].owner = ""; });
+  const auto said = [&] { return view_of(words)["accepted"][0].get<std::string>(); };
+  EXPECT_EQ(said(), "segments 4-7: whoever holds most of n2 and n3 takes them, empty if none holds anything");
+  set([](auto& region) { region.members[1].registered = false; });
+  EXPECT_EQ(said(), "segments 4-7: n3 takes them with what it holds, empty if it holds nothing; not waited for: n2");
+  set([](auto& region) { region.members[2].registered = false; });
+  EXPECT_EQ(said(), "segments 4-7: nobody who lives may begin them: the wish waits for n2 or n3, and is fulfilled with what that one holds then, empty if it holds nothing");
+}
+
 TEST(RegionView, SaysWhatIsWrongWithANode) {
   const auto with = [](auto change) {
     auto words = three();

@@ -76,6 +76,46 @@ TEST(WaitingFor, NamesTheFirstThingThatIsMissing) {
   EXPECT_EQ(waiting_for(status), "etcd: connection refused");
 }
 
+TEST(RegionMetrics, SeeAnOwnerThatIsNotHeard) {
+  RegionStatus status = two_nodes();
+  status.partitions[0].state = not_heard;
+  status.partitions[0].owner = "n2";
+  status.partitions[0].role = "replica";
+  status.partitions[0].synchronised = {"n1"};
+  status.partitions[1].accepted = true;
+  const std::string text = scrape(status);
+  for (const char* line : {"zaris_cluster_partitions{state=\"not_heard\"} 1", "zaris_partition_state{segments=\"0-85\",state=\"not_heard\"} 1", "zaris_cluster_partitions_without_replica 0",
+                           "zaris_partition_copies_in_step{segments=\"0-85\"} 1", "zaris_cluster_partitions_accepted 1", "zaris_cluster_partitions_without_owner 1"})
+    EXPECT_NE(text.find(std::string("\n") + line), std::string::npos) << line << "\n" << text;
+}
+
+TEST(RegionMetrics, DoNotCountAsServedWhatNobodyConfirms) {
+  RegionStatus status = two_nodes();
+  status.partitions[0].serves_by = "nothing";
+  const std::string text = scrape(status);
+  for (const char* line : {"zaris_partition_serving{segments=\"0-85\"} 0", "zaris_partitions_serving 0", "zaris_partitions_owned 1"})
+    EXPECT_NE(text.find(std::string("\n") + line), std::string::npos) << line << "\n" << text;
+}
+
+TEST(Readiness, NeedsWhatTheNodeOwnsAndNotWhatNobodyOwns) {
+  RegionStatus status = two_nodes();
+  EXPECT_EQ(unserved_here(status), "");
+  EXPECT_EQ(without_owner_text(status), "1 of 2 partitions are not served; segments 86-170: nobody owns them");
+  status.partitions[0].role = "pulling";
+  status.partitions[0].role_reason = "fetches what it lacks from n2";
+  EXPECT_EQ(unserved_here(status), "it does not serve segments 0-85: fetches what it lacks from n2");
+  status.partitions[0].role = "serving";
+  status.partitions[0].serves_by = "nothing";
+  EXPECT_EQ(unserved_here(status), "it does not serve segments 0-85");
+  status.partitions[0].role = "stopped";
+  EXPECT_EQ(unserved_here(status), "") << "it is being handed over";
+  status.partitions[0].owner = "n2";
+  status.partitions[0].role = "replica";
+  EXPECT_EQ(unserved_here(status), "") << "it is another's";
+  status.partitions[0].state = not_heard;
+  EXPECT_EQ(without_owner_text(status), "2 of 2 partitions are not served; segments 0-85: n2 is not heard");
+}
+
 TEST(StatusJson, HasWhatTheAnswerHas) {
   config::NodeConfig config;
   config.roster = {{"n1", "10.0.0.1", 7811, 7861, 0}, {"n2", "10.0.0.2", 7811, 0, 7863}};
@@ -89,6 +129,8 @@ TEST(StatusJson, HasWhatTheAnswerHas) {
   EXPECT_EQ(json["members"][1]["clock_skew_seconds"], -1.5);
   EXPECT_TRUE(json["members"][0]["clock_skew_seconds"].is_null());
   EXPECT_EQ(json["etcd"]["answers"], true);
+  EXPECT_EQ(json["partitions"][1]["accepted"], false);
+  EXPECT_EQ(json["without_owner"], "1 of 2 partitions are not served; segments 86-170: nobody owns them");
 }
 
 }  // namespace

@@ -264,7 +264,7 @@ TEST(Session, a_node_that_holds_answers_nothing_about_keys_until_its_loss_is_acc
   ASSERT_TRUE(decode(rig.ask(frame).body, status));
   EXPECT_EQ(status.state, "holding");
   frame.clear();
-  protocol::encode_accept_empty(frame, 4);
+  encode(frame, 4, protocol::AcceptEmptyRequest{});
   protocol::AcceptEmptyAnswer accepted;
   ASSERT_TRUE(decode(rig.ask(frame).body, accepted));
   EXPECT_TRUE(accepted.was_holding);

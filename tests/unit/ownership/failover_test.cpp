@@ -30,6 +30,15 @@ Election election(Members set, std::vector<FenceAnswer> answers, AckPolicy ack_m
 }
 constexpr BootMicros early = 100 * s, late = 102 * s;
 
+// Read by people who are in a hurry: each node is named once, and as what it is.
+TEST(Choose, NamesWhoAnsweredAndWhoDidNot) {
+  const FailoverTimes times;
+  EXPECT_EQ(choose(election({b}, {}), times, late).reason, "no synchronised replica answers (b), and nobody that lives holds the partition");
+  EXPECT_EQ(choose(election({}, {}), times, late).reason, "no replica was synchronised, and nobody that lives holds the partition");
+  EXPECT_EQ(choose(election({b, c, d}, {answer(b, {at(5, 1), at(5, 1)})}), times, late).reason,
+            "1 of 3 synchronised replicas answered (b), not c, d; 3 are needed, or an operator who accepts the loss");
+}
+
 TEST(PromotionBarrier, ANewLeaderAndOneAfterTheCoordinatorWasAwayWait) {
   const FailoverTimes times;
   EXPECT_TRUE(promotion_barrier(10 * s, 0, times).bars(13 * s));

@@ -173,7 +173,7 @@ std::vector<Example> examples() {
     map.runs.push_back({SegmentId{0}, SegmentId{255}, 0, Generation{9}});
     encode(out, 11, map);
   });
-  request("accept-empty", [](std::string& out) { encode_accept_empty(out, 12); });
+  request("accept-empty", [](std::string& out) { encode(out, 12, AcceptEmptyRequest{true}); });
   answer("accept-empty", [](std::string& out) { encode(out, 12, AcceptEmptyAnswer{true}); });
   request("list-pins", [](std::string& out) { encode_list_pins(out, 13); });
   answer("list-pins", [](std::string& out) {
@@ -221,6 +221,7 @@ std::vector<Example> examples() {
     partition.role = "serving";
     partition.serves_by = "lease";
     partition.lag_revisions = 12;
+    partition.waits_for = "n1 takes it over from n2";
     encode(out, 25, region);
   });
   request("drain-node", [](std::string& out) { encode(out, 26, DrainNodeRequest{"n2", false, true}); });

@@ -70,7 +70,7 @@ bool request(std::string& out, const Frame& frame) {
     case Opcode::digest: return plain<DigestRequest>(out, c, body);
     case Opcode::status: encode_status_request(out, c); return true;
     case Opcode::map: encode_map_request(out, c); return true;
-    case Opcode::accept_empty: encode_accept_empty(out, c); return true;
+    case Opcode::accept_empty: return plain<AcceptEmptyRequest>(out, c, body);
     case Opcode::list_pins: encode_list_pins(out, c); return true;
     case Opcode::drop_pin: return plain<DropPinRequest>(out, c, body);
     case Opcode::region_status: encode_region_status_request(out, c); return true;

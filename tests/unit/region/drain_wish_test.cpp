@@ -1,4 +1,4 @@
-// An operator's wish to drain a node: a row without a lease, over that of a process that stops, until it is taken back.
+// An operator's wishes: that a node be drained, that what a partition had may be lost. Rows without a lease, until they are taken back.
 #include <gtest/gtest.h>
 
 #include "cluster/etcd/memory_etcd.hpp"
@@ -82,6 +82,35 @@ TEST_F(DrainWish, OutlivesTheRowOfAProcessThatStops) {
   (void)drain(false);
   server_.advance(server_.now() + 10'000'000);
   EXPECT_TRUE(row()) << "it went with the process's lease";
+}
+
+class AcceptedWish : public DrainWish {
+ protected:
+  std::size_t rows() {
+    std::size_t out = 0;
+    etcd::RangeRequest request;
+    request.keys = etcd::Keys::under(keys_.accepted());
+    etcd_.range(request, std::chrono::seconds(1), [&](etcd::RangeAnswer answer) { out = answer.rows.size(); });
+    return out;
+  }
+};
+
+TEST_F(AcceptedWish, SpeaksOfThePartitionsThatNobodyHoldsUntilItIsTakenBack) {
+  EXPECT_FALSE(coordinator_.accept_empty().value()) << "nothing is lost";
+  EXPECT_FALSE(coordinator_.take_back_accepted().value());
+  coordinator_.unavailable({{1, 1}, {1, 2}});
+  EXPECT_TRUE(coordinator_.accept_empty().value());
+  EXPECT_EQ(rows(), 2u);
+  EXPECT_TRUE(coordinator_.take_back_accepted().value());
+  EXPECT_EQ(rows(), 0u);
+  EXPECT_FALSE(coordinator_.take_back_accepted().value());
+}
+
+TEST_F(AcceptedWish, WithoutEtcdIsNeitherSaidNorTakenBack) {
+  coordinator_.unavailable({{1, 1}});
+  etcd_.client().set_faults({.unreachable = true});
+  EXPECT_EQ(coordinator_.accept_empty().error().code, "etcd_unreachable");
+  EXPECT_EQ(coordinator_.take_back_accepted().error().code, "etcd_unreachable");
 }
 
 TEST_F(DrainWish, WithoutEtcdItFailsAndSaysSo) {
