@@ -39,8 +39,8 @@ struct FeedConnection final : feed::ReaderSink {
   std::vector<feed::SubscribeSegment> subscribes;  // collected, sent as one message
   bool may_send = false;                   // the reader may have something
   WallMicros closed_time_us = 0;           // newest from Progress
-  MonoMicros last_pong = 0;                // send time of the newest Ping that came back
-  bool ponged = false;
+  std::optional<MonoMicros> data;          // when records last came, or a piece of a message
+  std::optional<MonoMicros> last_pong;     // send time of the newest Ping that came back
   // Everything up to `closed` is applied once each of these heads is durable; one candidate at a time.
   struct Closing {
     WallMicros closed_time_us = 0;
@@ -104,6 +104,8 @@ struct SegmentState {
   WallMicros source_time_us = 0;
 
   HeadEchoes echoes;
+  std::optional<MonoMicros> echoed;        // send time of the newest Ping that came back for it, whatever became of what it said
+  MonoMicros asked = 0;                    // its newest subscription
   bool heard = false;                      // since the watchdog's last round
   int strikes = 0;
 };

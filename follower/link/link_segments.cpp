@@ -106,6 +106,7 @@ void LinkCore::subscribe(SegmentState& segment) {
   auto request = subscribe_request(segment.id, segment.root.history, first_slot(segment.id, source_segments_), places);
   segment.received = request.low;
   segment.stage = SegmentStage::subscribing;
+  segment.asked = now_;
   FeedConnection* feed = feed_of(segment);
   if (feed == nullptr) return;
   feed->subscribes.push_back(std::move(request));

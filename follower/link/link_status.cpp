@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "follower/link/hearing.hpp"
 #include "follower/link/link_core.hpp"
 
 namespace zaris::follower {
@@ -66,6 +67,7 @@ std::string_view next_step(std::string_view code) {
       Row{"stuck", "look at the source's gateway: it lists heads that its stream does not deliver"},
       Row{"cursor_disk_full", "make room under cursor.path; applying goes on meanwhile"},
       Row{"paused", "zaris link resume"},
+      Row{"source_silent", "zaris status of the source: an owner that stands still, or one that the gateway does not reach; it goes on by itself"},
       Row{"another_follower", "another follower runs this link too: stop one of them"},
       Row{"conflict_log_damaged", "move the damaged conflict log away (zaris explain conflict_log_damaged); it goes on by itself then"},
       Row{"conflict_log_disk_full", "make room under cursor.path; it goes on by itself then"},
@@ -92,6 +94,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
 
   MonoMicros oldest = segments_.empty() ? oldest_cursor_ : now;
   bool caught_up = stage_ == Stage::active && !segments_.empty();
+  Hearing hearing(now, static_cast<MonoMicros>(welcome_ ? welcome_->fresh_interval_ms : 0) * 1000);
   std::string stopped_code, stopped_why;
   for (const auto& segment : segments_) {
     oldest = std::min(oldest, segment.echoes.confirmed_sent());
@@ -115,10 +118,18 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     out.backlog_revisions += backlog;
     out.backlog_revisions_worst = std::max(out.backlog_revisions_worst, backlog);
     out.backlog_bytes += segment.bytes_behind;
+    const FeedConnection* feed = feeds_.empty() ? nullptr : feeds_[segment.id.value() % feeds_.size()].get();
+    if (phase != SegmentPhase::stopped) {  // nobody listens for those that stand still
+      Hearing::Heard heard{segment.echoed, segment.stage == SegmentStage::opening ? now : segment.asked, {}, {}};
+      if (feed != nullptr) {
+        heard.connection_data = feed->data;
+        heard.connection_echoed = feed->last_pong;
+      }
+      hearing.segment(heard);
+    }
     if (caught_up) {
-      const FeedConnection* feed = feeds_.empty() ? nullptr : feeds_[segment.id.value() % feeds_.size()].get();
-      caught_up = feed != nullptr && feed->ponged && segment.stage == SegmentStage::streaming && segment.in_stream && segment.durable &&
-                  segment.durable == segment.high && segment.echoes.holds_all() && segment.echoes.newest_echo() >= feed->last_pong;
+      caught_up = feed != nullptr && feed->last_pong && segment.stage == SegmentStage::streaming && segment.in_stream && segment.durable &&
+                  segment.durable == segment.high && segment.echoes.holds_all() && segment.echoes.newest_echo() >= *feed->last_pong;
     }
     if (!with_segments) continue;
     SegmentStatus row;
@@ -134,9 +145,10 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     out.segments.push_back(std::move(row));
   }
   out.backlog_bytes += queue_bytes_;
-  out.backlog_known = stage_ == Stage::active;
+  out.backlog_known = stage_ == Stage::active && hearing.backlog_stands(out.backlog_revisions + out.backlog_bytes > 0);
+  out.heads_age_seconds = hearing.heads_age_seconds();
   out.segments_total = segments_.size();
-  out.caught_up = caught_up;
+  out.caught_up = caught_up && hearing.fresh();
   out.staleness_seconds = static_cast<double>(std::max<MonoMicros>(now - oldest, 0)) / 1e6;
   out.bootstrap_segments_done = progress_.segments_done();
   out.bootstrap_segments_total = progress_.segments_total();
@@ -168,6 +180,8 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     say(LinkState::backoff, "target_unavailable", failing->last_failure());
   } else if (unanswered > silent_target_us) {
     say(LinkState::backoff, "target_unavailable", fmt::format("the target has not answered for {:.1f} s", static_cast<double>(unanswered) / 1e6));
+  } else if (hearing.silent_segments() > 0) {
+    say(LinkState::backoff, "source_silent", fmt::format("{} of {} segments have not been heard of for {:.1f} s", hearing.silent_segments(), segments_.size(), hearing.silent_seconds()));
   } else if (!stopped_code.empty()) {
     say(LinkState::failed, stopped_code, stopped_why);
   } else if (out.segments_bootstrap > 0) {
