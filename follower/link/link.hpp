@@ -168,6 +168,7 @@ class Link {
   virtual void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) = 0;
   virtual void on_feed_connected(std::uint64_t connection, MonoMicros now) = 0;
   virtual void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) = 0;
+  virtual void on_feed_part(std::uint64_t connection, MonoMicros now) = 0;  // more of a message that is not whole yet
   virtual void on_feed_closed(std::uint64_t connection, const Error& why, MonoMicros now) = 0;
   virtual bool next_feed_message(std::uint64_t connection, std::string& out) = 0;
   virtual void on_persisted(std::uint64_t id, Result<void> answer, MonoMicros now) = 0;

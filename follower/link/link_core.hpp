@@ -124,6 +124,7 @@ class LinkCore final : public Link {
   void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) override;
   void on_feed_connected(std::uint64_t connection, MonoMicros now) override;
   void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) override;
+  void on_feed_part(std::uint64_t connection, MonoMicros now) override;
   void on_feed_closed(std::uint64_t connection, const Error& why, MonoMicros now) override;
   bool next_feed_message(std::uint64_t connection, std::string& out) override;
   void on_persisted(std::uint64_t id, Result<void> answer, MonoMicros now) override;

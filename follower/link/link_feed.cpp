@@ -52,6 +52,13 @@ void LinkCore::on_feed_message(std::uint64_t connection, std::shared_ptr<const s
   check_reader(*feed);
 }
 
+void LinkCore::on_feed_part(std::uint64_t connection, MonoMicros now) {
+  FeedConnection* feed = find_feed(connection);
+  if (feed == nullptr || !feed->reader) return;
+  feed->data = now;
+  feed->reader->on_part(now);
+}
+
 // What an event asked for while the reader was handing it out, and what the reader itself says.
 void LinkCore::check_reader(FeedConnection& feed) {
   if (deferred_) {
