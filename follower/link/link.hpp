@@ -71,7 +71,7 @@ struct PersistCursors { std::uint64_t id; cursor::CursorCommit commit; };  // sy
 struct ConflictRecord { SegmentId segment; std::string key; std::string target_record, source_record; NamedPosition as_of; };
 struct KeepConflicts { std::uint64_t id; std::vector<ConflictRecord> records; };
 struct PollSegments { std::uint64_t id; };         // watchdog: GET /v1/segments on a connection of its own
-struct LogLine { enum class Level { info, warning, error } level; std::string event; std::string text; };
+struct LogLine { enum class Level { debug, info, warning, error } level; std::string event; std::string text; };
 
 using Action = std::variant<OpenLinkRequest, ReadMarksRequest, MarkChecksumRequest, ApplyRequest, ConnectFeed, CloseFeed,
                             SendFeed, PersistCursors, KeepConflicts, PollSegments, LogLine>;

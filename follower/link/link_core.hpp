@@ -188,6 +188,8 @@ class LinkCore final : public Link {
   void resume_parked();
   void refresh_durable(SegmentState& segment);
   void bootstrap_done(SegmentState& segment);
+  static constexpr MonoMicros report_every_us = 30'000'000;
+  void report_bootstraps();
   // True: low and high of every mark, as they will stand, are on the lineage.
   [[nodiscard]] bool on_lineage(const SegmentState& segment, std::string& why) const;
 
@@ -319,6 +321,13 @@ class LinkCore final : public Link {
   bool stuck_ = false, stuck_reconnected_ = false;
 
   BootstrapProgress progress_;
+  struct Copying {                         // what the log has not been told of bootstraps
+    std::uint64_t begun[bootstrap_reason_count] = {}, resumed = 0;
+    std::string example;
+    bool round = false;                    // begun and not said to be over
+    MonoMicros since = 0, said = 0;
+  };
+  Copying copying_;
   bool accept_ahead_ = false;
   bool adopting_ = false;                  // the target has said that the scope holds data
   bool removal_held_ = false;

@@ -46,6 +46,7 @@ void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
     resume_parked();
   }
   if (stage_ == Stage::active) {
+    report_bootstraps();
     advance_lagging();
     update_closed_time();
     check_marks();

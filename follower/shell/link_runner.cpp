@@ -197,7 +197,8 @@ class Runner final : public LinkRunner {
   void act(LogLine& a) {
     const auto level = a.level == LogLine::Level::error     ? logging::Level::error
                        : a.level == LogLine::Level::warning ? logging::Level::warning
-                                                            : logging::Level::info;
+                       : a.level == LogLine::Level::info    ? logging::Level::info
+                                                            : logging::Level::debug;
     logging::write(level, a.event, a.text, {{"link", options_.link.name}});
   }
 
