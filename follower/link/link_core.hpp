@@ -18,6 +18,7 @@
 #include "follower/link/event_log.hpp"
 #include "follower/link/lane.hpp"
 #include "follower/link/link.hpp"
+#include "follower/link/next_step.hpp"
 #include "follower/link/resume.hpp"
 #include "follower/link/staleness.hpp"
 
@@ -333,7 +334,5 @@ class LinkCore final : public Link {
   bool removal_held_ = false;
   LinkStatus counted_;                     // the counters of status()
 };
-
-[[nodiscard]] std::string_view next_step(std::string_view code);
 
 }  // namespace zaris::follower
