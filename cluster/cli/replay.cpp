@@ -191,9 +191,11 @@ int follow(const Context& context, const ReplayOptions& o, Follower& follower, m
         return exit_ok;
       }
       const double eta = number("/bootstrap/eta_seconds");
+      const auto left = link->find("backlog_revisions");
+      const bool left_known = left != link->end() && left->is_number();  // null: the source is not heard
       stands = fmt::format("{}{}: {} of {} segments, {} keys{}, backlog {}", state, reason.empty() ? "" : " (" + reason + ")", number("/bootstrap/segments_done"),
                            number("/bootstrap/segments_total"), show_count(keys), eta > 0 ? ", about " + show_seconds(eta) + " left" : "",
-                           show_count(static_cast<std::uint64_t>(number("/backlog_revisions"))));
+                           left_known ? show_count(left->get<std::uint64_t>()) : "not known");
     }
     if (Clock::now() - began >= timeout)
       return fail({"timed_out", "not caught up in time: " + stands, "start it again with a longer --timeout; it goes on where it stands"});

@@ -101,7 +101,7 @@ void show_link(const ordered_json& l) {
   const auto count = [&](const char* path) { return show_count(static_cast<std::uint64_t>(number(path))); };
   const bool listening = l.contains("backlog_revisions") && l["backlog_revisions"].is_number();
   const std::string backlog = listening ? fmt::format("{} revisions, {}", count("/backlog_revisions"), show_bytes(static_cast<std::uint64_t>(number("/backlog_bytes"))))
-                                        : "not known: the source is not listened to";
+                                        : "not known: the source is not heard";
   write_out(fmt::format("link {}   {}{}   staleness {}   backlog {}{}\n", text("name"), text("state"), text("reason").empty() ? "" : " (" + text("reason") + ")",
                         show_seconds(number("/staleness_seconds")), backlog, l.value("caught_up", false) ? "   caught up" : ""));
   if (number("/bootstrap/segments_total") > number("/bootstrap/segments_done")) {

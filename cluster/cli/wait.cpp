@@ -73,7 +73,7 @@ int wait_link(const Context& context, const WaitOptions& o) {
     const auto stands = [&] {
       const std::string reason = link->value("reason", "");
       const auto backlog = link->find("backlog_revisions");
-      const bool known = backlog != link->end() && backlog->is_number();  // null: the source is not listened to
+      const bool known = backlog != link->end() && backlog->is_number();  // null: the source is not heard
       return fmt::format("{}{}, staleness {}, backlog {}", state, reason.empty() ? "" : " (" + reason + ")", show_seconds(staleness),
                          known ? show_count(backlog->get<std::uint64_t>()) + " revisions" : "not known");
     };

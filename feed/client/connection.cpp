@@ -18,11 +18,12 @@ namespace zaris::feed {
 std::string Dialled::place() const { return fmt::format("{}:{}", endpoint_.host, endpoint_.port); }
 
 void Dialled::dial() {
-  dial_ = loop_.dial(endpoint_.host, endpoint_.port, endpoint_.connect_deadline, [self = shared_from_this()](Result<std::unique_ptr<Socket>> socket) {
+  dial_ = loop_.dial(endpoint_.host, endpoint_.port, endpoint_.after, endpoint_.connect_deadline, [self = shared_from_this()](Result<std::unique_ptr<Socket>> socket) {
     self->dial_.reset();
     if (self->over_) return;
     if (!socket) return self->end(socket.error());
     self->socket_ = std::move(*socket);
+    self->peer_ = self->socket_->peer_address();
     auto channel = tls::Channel::connect(self->endpoint_.tls.get(), self->socket_->handle(), self->endpoint_.host);
     if (!channel) return self->end(channel.error());
     self->channel_ = std::move(*channel);
@@ -186,6 +187,13 @@ class Wire final : public Dialled {
     send_bytes(http::upgrade_request(endpoint().host, endpoint().port, "/feed/v1", key_));
   }
   Next on_readable() override {
+    came_ = false;
+    const Next next = read_turn();
+    if (next == Next::ended || !came_ || !reader_.in_message()) return next;
+    if (const auto h = handlers_; h && h->on_part) h->on_part();
+    return over() ? Next::ended : next;
+  }
+  Next read_turn() {
     static thread_local std::string scratch;
     scratch.resize(scratch_bytes);
     for (std::size_t turn = 0, got = 0; turn < read_turn_bytes; turn += got) {
@@ -196,6 +204,7 @@ class Wire final : public Dialled {
         end(channel_error());
         return Next::ended;
       }
+      came_ = true;
       if (room.size > 0) {
         if (auto event = reader_.committed(got); event && !deliver(*event)) return Next::ended;
       } else if (!take({scratch.data(), got})) {
@@ -255,7 +264,7 @@ class Wire final : public Dialled {
   std::shared_ptr<const FeedConnection::Handlers> handlers_;  // held while one runs, since it may close us
   websocket::Reader reader_;
   std::string key_, head_;
-  bool upgraded_ = false;
+  bool upgraded_ = false, came_ = false;
 };
 
 class Connection final : public FeedConnection {
@@ -264,6 +273,7 @@ class Connection final : public FeedConnection {
   ~Connection() override { wire_->close(); }
   void send(std::string message) override { wire_->send(message); }
   std::size_t bytes_waiting() const override { return wire_->bytes_waiting(); }
+  const std::string& peer_address() const override { return wire_->peer_address(); }
   void close() override { wire_->close(); }
 
  private:

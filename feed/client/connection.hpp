@@ -18,6 +18,7 @@ class FeedConnection {
   struct Handlers {
     std::function<void()> on_open;                                               // upgraded; send Hello
     std::function<void(std::shared_ptr<const std::string>)> on_message;          // one whole message
+    std::function<void()> on_part;                                               // more of a message that is not whole yet (optional)
     // Once, and nothing after it; not after close(). Codes: feed_dns_failed, feed_connect_failed, feed_connect_timeout,
     // feed_handshake_timeout, tls_* (unknown_ca, name_mismatch, no_client_cert, cert_expired, client_cert_refused, not_tls, …),
     // feed_refused or the code that the gateway's refusal carries, peer_closed, connection_broken, websocket_*.
@@ -32,6 +33,8 @@ class FeedConnection {
   // Queues one message. Before on_open and after on_closed it is dropped.
   virtual void send(std::string message) = 0;
   [[nodiscard]] virtual std::size_t bytes_waiting() const = 0;
+  // The address that was connected to; empty: none yet.
+  [[nodiscard]] virtual const std::string& peer_address() const = 0;
   // Says goodbye and lets go; what is still on its way out gets half a second. No handler is called any more.
   virtual void close() = 0;
 };

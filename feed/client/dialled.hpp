@@ -22,6 +22,7 @@ class Dialled : public std::enable_shared_from_this<Dialled> {
   // Queues bytes behind what waits.
   void send_bytes(std::string bytes);
   [[nodiscard]] std::size_t bytes_waiting() const { return waiting_; }
+  [[nodiscard]] const std::string& peer_address() const { return peer_; }
   // No callback any more; sends `farewell` and what waits, for half a second at most.
   void let_go(std::string farewell);
 
@@ -51,6 +52,7 @@ class Dialled : public std::enable_shared_from_this<Dialled> {
 
   Loop& loop_;
   const FeedEndpoint endpoint_;
+  std::string peer_;
   std::shared_ptr<void> dial_;
   std::unique_ptr<Socket> socket_;
   std::unique_ptr<tls::Channel> channel_;                 // goes before the socket

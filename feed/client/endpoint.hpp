@@ -20,6 +20,7 @@ struct FeedEndpoint {
   std::chrono::microseconds connect_deadline{5'000'000};
   std::chrono::microseconds handshake_deadline{5'000'000};  // TLS and the upgrade, or a whole plain request
   std::uint64_t message_bytes_max = 8u << 20;             // one message from the gateway: a chunk of one largest record
+  std::string after;                                      // of several addresses of the name, the one behind this is tried first
 };
 
 struct FeedUrl { std::string host; std::uint16_t port = default_feed_port; bool tls = true; };

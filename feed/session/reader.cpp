@@ -13,6 +13,9 @@ constexpr std::size_t message_bytes_before_welcome = 4u << 20;
 constexpr std::size_t message_bytes_least = 8u << 20;
 constexpr std::size_t message_bytes_most = 64u << 20;
 constexpr int heartbeats_of_silence = 3;
+constexpr MonoMicros silence_least_us = 4'000'000;
+constexpr int intervals_of_silence = 20;
+constexpr MonoMicros between_ticks_us = 1'000'000;  // more than that between two ticks is our own standing still
 
 struct Segment {
   std::uint32_t subscriptions = 0;   // asked for so far; the newest one counts
@@ -31,7 +34,7 @@ class Reader final : public ReaderSession {
   }
 
   void start(MonoMicros now) override {
-    last_heard_ = now;
+    last_heard_ = last_tick_ = now;
     send(hello_);
   }
 
@@ -51,10 +54,14 @@ class Reader final : public ReaderSession {
     std::visit([this](auto& message) { handle(message); }, **decoded);
   }
 
+  void on_part(MonoMicros now) override { last_heard_ = now; }
+
   void on_tick(MonoMicros now) override {
     if (ended_) return;
     now_ = now;
-    if (now - last_heard_ > heartbeats_of_silence * heartbeat_us_)
+    last_heard_ = std::min(now, last_heard_ + std::max<MonoMicros>(now - last_tick_ - between_ticks_us, 0));
+    last_tick_ = now;
+    if (now - last_heard_ > silence_us_)
       return end("feed_silent", fmt::format("nothing came from the gateway for {} ms", (now - last_heard_) / 1000));
     if (!welcomed_) return;
     if (!last_ping_ || now - *last_ping_ >= fresh_interval_us_) {
@@ -194,7 +201,8 @@ class Reader final : public ReaderSession {
     welcomed_ = true;
     segments_.resize(std::max<std::size_t>(segments_.size(), m.segments));
     fresh_interval_us_ = std::clamp<MonoMicros>(m.fresh_interval_ms, 1, 3'600'000) * 1000;
-    heartbeat_us_ = std::clamp<MonoMicros>(m.heartbeat_ms, 1, 3'600'000) * 1000;
+    const MonoMicros heartbeat_us = std::clamp<MonoMicros>(m.heartbeat_ms, 1, 3'600'000) * 1000;
+    silence_us_ = std::min(heartbeats_of_silence * heartbeat_us, std::max(silence_least_us, intervals_of_silence * fresh_interval_us_));
     record_max_ = std::min<std::uint64_t>(record_length_max, std::min<std::uint64_t>(m.key_bytes_max, record_length_max) +
                                                                  std::min<std::uint64_t>(m.value_bytes_max, record_length_max) + (64u << 10));
     if (options_.message_bytes_max == 0)
@@ -331,8 +339,8 @@ class Reader final : public ReaderSession {
   std::size_t message_max_;
   std::uint64_t record_max_ = 0;
   bool welcomed_ = false;
-  MonoMicros fresh_interval_us_ = 200'000, heartbeat_us_ = 5'000'000;
-  MonoMicros now_ = 0, last_heard_ = 0;
+  MonoMicros fresh_interval_us_ = 200'000, silence_us_ = 15'000'000;
+  MonoMicros now_ = 0, last_heard_ = 0, last_tick_ = 0;
   std::optional<MonoMicros> last_ping_;
   bool ping_due_ = false, flush_credit_ = false;
   std::deque<FollowerMessage> queue_;

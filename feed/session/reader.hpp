@@ -43,7 +43,11 @@ class ReaderSession {
 
   virtual void start(MonoMicros now) = 0;                                  // queues Hello; Credit follows Welcome
   virtual void on_message(std::string_view bytes, MonoMicros now) = 0;
-  virtual void on_tick(MonoMicros now) = 0;                                // pings, liveness
+  // A message that is not whole yet grows: as good a sign of life as any.
+  virtual void on_part(MonoMicros now) = 0;
+  // Pings, liveness. A gateway answers every Ping; one that says nothing for four seconds (twenty ping intervals, if that is longer; three
+  // heartbeats at most) is given up. Time in which nobody ticked is not counted: who was stopped himself does not blame the gateway.
+  virtual void on_tick(MonoMicros now) = 0;
   virtual void subscribe(Subscribe request) = 0;
   virtual void unsubscribe(SegmentId segment) = 0;
   virtual void ack(Ack ack) = 0;

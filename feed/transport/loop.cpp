@@ -14,6 +14,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -146,8 +147,8 @@ class AsioListener final : public Listener {
 class Dial : public std::enable_shared_from_this<Dial> {
  public:
   using Then = std::function<void(Result<std::unique_ptr<Socket>>)>;
-  Dial(asio::io_context& io, std::string host, std::uint16_t port, Then then)
-      : resolver_(io), socket_(io), deadline_(io), host_(std::move(host)), port_(port), then_(std::move(then)) {}
+  Dial(asio::io_context& io, std::string host, std::uint16_t port, std::string after, Then then)
+      : resolver_(io), socket_(io), deadline_(io), host_(std::move(host)), after_(std::move(after)), port_(port), then_(std::move(then)) {}
 
   void start(std::chrono::microseconds deadline) {
     deadline_.expires_after(deadline);
@@ -160,6 +161,8 @@ class Dial : public std::enable_shared_from_this<Dial> {
       if (!self->then_) return;
       if (e) return self->finish(failure("feed_dns_failed", fmt::format("{} cannot be resolved: {}", self->host_, e.message()), "check the name and the resolver"));
       for (const auto& entry : found) self->addresses_.push_back(entry.endpoint());
+      const auto last = std::find_if(self->addresses_.begin(), self->addresses_.end(), [&](const tcp::endpoint& at) { return at.address().to_string() == self->after_; });
+      if (last != self->addresses_.end()) std::rotate(self->addresses_.begin(), last + 1, self->addresses_.end());
       self->connect_next();
     });
   }
@@ -199,7 +202,7 @@ class Dial : public std::enable_shared_from_this<Dial> {
   tcp::resolver resolver_;
   tcp::socket socket_;
   asio::steady_timer deadline_;
-  const std::string host_;
+  const std::string host_, after_;
   const std::uint16_t port_;
   Then then_;
   std::vector<tcp::endpoint> addresses_;
@@ -267,9 +270,9 @@ class AsioLoop final : public Loop {
     return std::unique_ptr<Listener>(std::make_unique<AsioListener>(io_, std::move(acceptor)));
   }
 
-  std::shared_ptr<void> dial(const std::string& host, std::uint16_t port, std::chrono::microseconds deadline,
+  std::shared_ptr<void> dial(const std::string& host, std::uint16_t port, const std::string& after, std::chrono::microseconds deadline,
                              std::function<void(Result<std::unique_ptr<Socket>>)> then) override {
-    auto dial = std::make_shared<Dial>(io_, host, port, std::move(then));
+    auto dial = std::make_shared<Dial>(io_, host, port, after, std::move(then));
     dial->start(deadline);
     return std::make_shared<DialHandle>(std::move(dial));
   }

@@ -66,9 +66,9 @@ class Loop {
   [[nodiscard]] virtual std::unique_ptr<Socket> adopt(int socket, std::string peer_address, int notsent_low_bytes) = 0;
   // `address` "127.0.0.1:7871", "[::1]:7871", port 0: any. Errors: listen_address_invalid, listen_failed.
   [[nodiscard]] virtual Result<std::unique_ptr<Listener>> listen(const std::string& address) = 0;
-  // Resolves anew each time, then tries each address in turn until `deadline` from now. Errors: feed_dns_failed,
-  // feed_connect_failed, feed_connect_timeout. Destroying the returned object gives the attempt up.
-  [[nodiscard]] virtual std::shared_ptr<void> dial(const std::string& host, std::uint16_t port, std::chrono::microseconds deadline,
+  // Resolves anew each time, then tries each address in turn until `deadline` from now; the one behind `after`, where that is among them,
+  // comes first. Errors: feed_dns_failed, feed_connect_failed, feed_connect_timeout. Destroying the returned object gives the attempt up.
+  [[nodiscard]] virtual std::shared_ptr<void> dial(const std::string& host, std::uint16_t port, const std::string& after, std::chrono::microseconds deadline,
                                                    std::function<void(Result<std::unique_ptr<Socket>>)> then) = 0;
 };
 

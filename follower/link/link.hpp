@@ -71,7 +71,7 @@ struct PersistCursors { std::uint64_t id; cursor::CursorCommit commit; };  // sy
 struct ConflictRecord { SegmentId segment; std::string key; std::string target_record, source_record; NamedPosition as_of; };
 struct KeepConflicts { std::uint64_t id; std::vector<ConflictRecord> records; };
 struct PollSegments { std::uint64_t id; };         // watchdog: GET /v1/segments on a connection of its own
-struct LogLine { enum class Level { info, warning, error } level; std::string event; std::string text; };
+struct LogLine { enum class Level { debug, info, warning, error } level; std::string event; std::string text; };
 
 using Action = std::variant<OpenLinkRequest, ReadMarksRequest, MarkChecksumRequest, ApplyRequest, ConnectFeed, CloseFeed,
                             SendFeed, PersistCursors, KeepConflicts, PollSegments, LogLine>;
@@ -125,7 +125,8 @@ struct LinkStatus {
   ScopeId scope;
   double staleness_seconds = 0;                    // never absent, never negative
   std::uint64_t backlog_revisions = 0, backlog_bytes = 0, backlog_revisions_worst = 0;
-  bool backlog_known = false;                      // the source says what it has: not while paused, held or cut off
+  bool backlog_known = false;                      // the source says what it has: not while paused, held, cut off or silent (hearing.hpp)
+  std::optional<double> heads_age_seconds;         // of the newest Ping that came back, of the segment heard of longest ago; empty: never
   std::uint64_t segments_total = 0, segments_bootstrap = 0, segments_stream = 0, segments_repair = 0, segments_stopped = 0;
   std::uint64_t bootstrap_segments_done = 0, bootstrap_segments_total = 0, bootstrap_records = 0;
   std::optional<double> bootstrap_eta_seconds;
@@ -140,7 +141,7 @@ struct LinkStatus {
   std::uint64_t mark_gaps = 0, apply_retries = 0, watchdog_strikes = 0;
   std::uint64_t apply_delay_counts[apply_delay_buckets] = {};
   double apply_delay_sum_seconds = 0;
-  bool caught_up = false;                          // by the definition of page follower, against the newest echoed Ping
+  bool caught_up = false;                          // by the definition of page follower, against the newest echoed Ping, which is not old
   std::vector<SegmentStatus> segments;
   std::optional<std::uint64_t> source_live_keys, target_live_keys;
 };
@@ -167,6 +168,7 @@ class Link {
   virtual void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) = 0;
   virtual void on_feed_connected(std::uint64_t connection, MonoMicros now) = 0;
   virtual void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) = 0;
+  virtual void on_feed_part(std::uint64_t connection, MonoMicros now) = 0;  // more of a message that is not whole yet
   virtual void on_feed_closed(std::uint64_t connection, const Error& why, MonoMicros now) = 0;
   virtual bool next_feed_message(std::uint64_t connection, std::string& out) = 0;
   virtual void on_persisted(std::uint64_t id, Result<void> answer, MonoMicros now) = 0;

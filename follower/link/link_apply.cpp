@@ -124,7 +124,7 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
     case Lane::Verdict::removal_limit:
       log(LogLine::Level::error, "large_removal",
           fmt::format("segment {}: {} more live keys would be removed, {} are left of what may go unasked; {}", segment.id.value(),
-                      answer->removal_count, lane.removals_left, next_step("large_removal")));
+                      answer->removal_count, lane.removals_left, next_step("large_removal", config_.name)));
       segment.held_removal = true;
       removal_held_ = true;
       return park(segment, true, 0, "large_removal", fmt::format("{} live keys would be removed", answer->removal_count));
@@ -159,7 +159,7 @@ void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
   if (answer.mark && std::find(own_sessions_.begin(), own_sessions_.end(), answer.mark->token.session) == own_sessions_.end()) {
     const bool again = foreign_gap_at_ && now_ - *foreign_gap_at_ < another_follower_us;
     foreign_gap_at_ = now_;
-    if (again) return again_later("another_follower", text + ", by a session that is not this follower's; " + std::string(next_step("another_follower")));
+    if (again) return again_later("another_follower", text + ", by a session that is not this follower's; " + next_step("another_follower", config_.name));
   }
   again_later("mark_gap", text);
 }

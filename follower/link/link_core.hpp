@@ -18,6 +18,7 @@
 #include "follower/link/event_log.hpp"
 #include "follower/link/lane.hpp"
 #include "follower/link/link.hpp"
+#include "follower/link/next_step.hpp"
 #include "follower/link/resume.hpp"
 #include "follower/link/staleness.hpp"
 
@@ -39,8 +40,8 @@ struct FeedConnection final : feed::ReaderSink {
   std::vector<feed::SubscribeSegment> subscribes;  // collected, sent as one message
   bool may_send = false;                   // the reader may have something
   WallMicros closed_time_us = 0;           // newest from Progress
-  MonoMicros last_pong = 0;                // send time of the newest Ping that came back
-  bool ponged = false;
+  std::optional<MonoMicros> data;          // when records last came, or a piece of a message
+  std::optional<MonoMicros> last_pong;     // send time of the newest Ping that came back
   // Everything up to `closed` is applied once each of these heads is durable; one candidate at a time.
   struct Closing {
     WallMicros closed_time_us = 0;
@@ -104,6 +105,8 @@ struct SegmentState {
   WallMicros source_time_us = 0;
 
   HeadEchoes echoes;
+  std::optional<MonoMicros> echoed;        // send time of the newest Ping that came back for it, whatever became of what it said
+  MonoMicros asked = 0;                    // its newest subscription
   bool heard = false;                      // since the watchdog's last round
   int strikes = 0;
 };
@@ -122,6 +125,7 @@ class LinkCore final : public Link {
   void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) override;
   void on_feed_connected(std::uint64_t connection, MonoMicros now) override;
   void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) override;
+  void on_feed_part(std::uint64_t connection, MonoMicros now) override;
   void on_feed_closed(std::uint64_t connection, const Error& why, MonoMicros now) override;
   bool next_feed_message(std::uint64_t connection, std::string& out) override;
   void on_persisted(std::uint64_t id, Result<void> answer, MonoMicros now) override;
@@ -185,6 +189,8 @@ class LinkCore final : public Link {
   void resume_parked();
   void refresh_durable(SegmentState& segment);
   void bootstrap_done(SegmentState& segment);
+  static constexpr MonoMicros report_every_us = 30'000'000;
+  void report_bootstraps();
   // True: low and high of every mark, as they will stand, are on the lineage.
   [[nodiscard]] bool on_lineage(const SegmentState& segment, std::string& why) const;
 
@@ -316,12 +322,17 @@ class LinkCore final : public Link {
   bool stuck_ = false, stuck_reconnected_ = false;
 
   BootstrapProgress progress_;
+  struct Copying {                         // what the log has not been told of bootstraps
+    std::uint64_t begun[bootstrap_reason_count] = {}, resumed = 0;
+    std::string example;
+    bool round = false;                    // begun and not said to be over
+    MonoMicros since = 0, said = 0;
+  };
+  Copying copying_;
   bool accept_ahead_ = false;
   bool adopting_ = false;                  // the target has said that the scope holds data
   bool removal_held_ = false;
   LinkStatus counted_;                     // the counters of status()
 };
-
-[[nodiscard]] std::string_view next_step(std::string_view code);
 
 }  // namespace zaris::follower

@@ -18,6 +18,7 @@ WallMicros LinkCore::wall_now() const {
 }
 
 void LinkCore::log(LogLine::Level level, std::string_view event, std::string text) {
+  if (level == LogLine::Level::debug) return act(LogLine{level, std::string(event), std::move(text)});
   if (auto line = events_.line(level, event, std::move(text), now_)) act(std::move(*line));
 }
 

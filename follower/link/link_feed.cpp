@@ -52,6 +52,13 @@ void LinkCore::on_feed_message(std::uint64_t connection, std::shared_ptr<const s
   check_reader(*feed);
 }
 
+void LinkCore::on_feed_part(std::uint64_t connection, MonoMicros now) {
+  FeedConnection* feed = find_feed(connection);
+  if (feed == nullptr || !feed->reader) return;
+  feed->data = now;
+  feed->reader->on_part(now);
+}
+
 // What an event asked for while the reader was handing it out, and what the reader itself says.
 void LinkCore::check_reader(FeedConnection& feed) {
   if (deferred_) {
@@ -146,6 +153,7 @@ void LinkCore::on_batch(FeedConnection& feed, const feed::Batch& m) {
   for (const feed::Run& run : m.runs) {
     const std::uint64_t bytes = run.table.size() + run.records.size();
     queue_bytes_ += bytes;
+    if (bytes != 0) feed.data = now_;
     SegmentState* segment = find_segment(run.segment);
     if (segment == nullptr || segment->stage != SegmentStage::streaming) {
       queue_bytes_ -= bytes;
@@ -200,6 +208,7 @@ void LinkCore::on_run(FeedConnection& feed, SegmentState& segment, const feed::R
 }
 
 void LinkCore::on_chunk(FeedConnection& feed, const feed::Chunk& m) {
+  feed.data = now_;
   const std::uint64_t bytes = m.table.size() + m.records.size();
   queue_bytes_ += bytes;
   SegmentState* segment = find_segment(m.segment);
@@ -298,13 +307,13 @@ void LinkCore::on_pong(FeedConnection& feed, const feed::Pong& m) {
     SegmentState* segment = find_segment(row.segment);
     if (segment != nullptr && (!segment->head || *segment->head < row.head)) segment->head = row.head;
   }
-  feed.last_pong = std::max(feed.last_pong, m.echoed_us);
-  feed.ponged = true;
+  feed.last_pong = std::max(feed.last_pong.value_or(m.echoed_us), m.echoed_us);
   for (std::size_t s = feed.index; s < segments_.size(); s += feeds_.size()) {
     SegmentState& segment = segments_[s];
     if (segment.stage != SegmentStage::streaming || !segment.head) continue;
     if (!m.unavailable.empty() && std::find(m.unavailable.begin(), m.unavailable.end(), segment.id) != m.unavailable.end()) continue;
     segment.echoes.echoed(m.echoed_us, *segment.head);
+    segment.echoed = std::max(segment.echoed.value_or(m.echoed_us), m.echoed_us);
   }
 }
 

@@ -66,7 +66,8 @@ bool LinkCore::resume_segment(SegmentState& segment) {
   if (walk && !open && !segment.bootstrapping) {
     segment.bootstrapping = true;
     progress_.begin(segment.id, now_);
-    log(LogLine::Level::info, "bootstrap_resumed", fmt::format("segment {}: the bootstrap goes on where its marks are", segment.id.value()));
+    ++copying_.resumed;
+    log(LogLine::Level::debug, "segment_bootstrap_resumed", fmt::format("segment {}: the bootstrap goes on where its marks are", segment.id.value()));
   }
   if (open) {
     open_marks(segment, plan);
@@ -84,8 +85,9 @@ void LinkCore::open_marks(SegmentState& segment, const std::vector<MarkDecision>
   ++segment.bootstraps;
   ++counted_.bootstraps_by_reason[static_cast<std::size_t>(first->reason)];
   progress_.begin(segment.id, now_);
-  log(first->reason == BootstrapReason::new_segment ? LogLine::Level::info : LogLine::Level::warning, "bootstrap_begun",
-      fmt::format("segment {}: bootstrap, reason {}: {}", segment.id.value(), name(first->reason), first->why));
+  ++copying_.begun[static_cast<std::size_t>(first->reason)];
+  if (copying_.example.empty()) copying_.example = fmt::format("segment {}: {}", segment.id.value(), first->why);
+  log(LogLine::Level::debug, "segment_bootstrap_begun", fmt::format("segment {}: bootstrap, reason {}: {}", segment.id.value(), name(first->reason), first->why));
   for (std::size_t i = 0; i < plan.size(); ++i) {
     if (plan[i].plan != MarkPlan::open) continue;
     Piece piece;
@@ -106,6 +108,7 @@ void LinkCore::subscribe(SegmentState& segment) {
   auto request = subscribe_request(segment.id, segment.root.history, first_slot(segment.id, source_segments_), places);
   segment.received = request.low;
   segment.stage = SegmentStage::subscribing;
+  segment.asked = now_;
   FeedConnection* feed = feed_of(segment);
   if (feed == nullptr) return;
   feed->subscribes.push_back(std::move(request));
@@ -144,7 +147,7 @@ void LinkCore::park(SegmentState& segment, bool halt, MonoMicros delay, std::str
 void LinkCore::stop_segment(SegmentState& segment, std::string code, std::string why) {
   const MonoMicros delay = segment.stopped_retry.next(random_);
   log(LogLine::Level::error, "segment_stopped", fmt::format("segment {} stopped: {}: {}; {}; tried again in {} s", segment.id.value(), code, why,
-                                                            next_step(code), delay / 1'000'000));
+                                                            next_step(code, config_.name), delay / 1'000'000));
   segment.stopped = true;
   park(segment, true, delay, std::move(code), std::move(why));
 }
@@ -205,8 +208,8 @@ void LinkCore::bootstrap_done(SegmentState& segment) {
   segment.removal_accepted = false;
   for (Lane& lane : lanes_of(segment)) lane.removals_left = 0;
   progress_.done(segment.id);
-  log(LogLine::Level::info, "bootstrap_done", fmt::format("segment {}: bootstrap done at {}", segment.id.value(),
-                                                          segment.durable ? to_string(segment.durable->at) : "nothing"));
+  log(LogLine::Level::debug, "segment_bootstrap_done", fmt::format("segment {}: bootstrap done at {}", segment.id.value(),
+                                                                   segment.durable ? to_string(segment.durable->at) : "nothing"));
   if (segment.rewind && segment.rewind_begun) {
     segment.rewind = false;
     // What is left of it, so that a restart does not begin with the segments that are done.
@@ -221,6 +224,41 @@ void LinkCore::bootstrap_done(SegmentState& segment) {
       row_.rewind_to.reset();
       log(LogLine::Level::info, "rewind_done", "the operator's rewind is done: its segments were copied by ranges");
     }
+  }
+}
+
+// One line for all segments that begin together, one when the round is over, one now and then between; each segment's own at debug.
+void LinkCore::report_bootstraps() {
+  std::string reasons;
+  std::uint64_t begun = 0;
+  for (std::size_t i = 0; i < bootstrap_reason_count; ++i) {
+    if (copying_.begun[i] == 0) continue;
+    begun += copying_.begun[i];
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", copying_.begun[i], name(static_cast<BootstrapReason>(i)));
+  }
+  if (begun + copying_.resumed > 0 && !copying_.round) {
+    copying_.round = true;
+    copying_.since = copying_.said = now_;
+  }
+  if (begun > 0) {
+    const bool usual = begun == copying_.begun[static_cast<std::size_t>(BootstrapReason::new_segment)];
+    log(usual ? LogLine::Level::info : LogLine::Level::warning, "bootstrap_begun",
+        fmt::format("{} of {} segments are copied from the beginning, by reason: {}; {}", begun, segments_.size(), reasons, copying_.example));
+  }
+  if (copying_.resumed > 0)
+    log(LogLine::Level::info, "bootstrap_resumed", fmt::format("the bootstrap of {} segments goes on where their marks are", copying_.resumed));
+  std::fill(std::begin(copying_.begun), std::end(copying_.begun), 0);
+  copying_.resumed = 0;
+  copying_.example.clear();
+  if (!copying_.round) return;
+  const auto stands = fmt::format("{} of {} segments, {} records", progress_.segments_done(), progress_.segments_total(), progress_.records_done());
+  if (!progress_.running()) {
+    copying_.round = false;
+    log(LogLine::Level::info, "bootstrap_done", fmt::format("copied: {}, in {:.1f} s", stands, static_cast<double>(now_ - copying_.since) / 1e6));
+  } else if (now_ - copying_.said >= report_every_us) {
+    copying_.said = now_;
+    const auto left = progress_.eta_seconds(now_, welcome_ ? welcome_->live_keys : 0, source_segments_);
+    log(LogLine::Level::info, "bootstrap_progress", fmt::format("copying: {}{}", stands, left ? fmt::format(", about {:.0f} s left", *left) : ""));
   }
 }
 

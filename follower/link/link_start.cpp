@@ -473,7 +473,7 @@ void LinkCore::hold(std::string code, std::string text) {
     deferred_hold_ = true;
     return;
   }
-  if (!hold_ || hold_->code != code) log(LogLine::Level::error, code, "held: " + text + "; " + std::string(next_step(code)));
+  if (!hold_ || hold_->code != code) log(LogLine::Level::error, code, "held: " + text + "; " + next_step(code, config_.name));
   const bool first = !hold_ || hold_->code != code;
   hold_ = Hold{code, text};
   // The source refused us before it said who it is: what we know of it is the old one's, and no word may be about that.

@@ -1,7 +1,7 @@
 // What an operator sees.
 #include <algorithm>
-#include <array>
 
+#include "follower/link/hearing.hpp"
 #include "follower/link/link_core.hpp"
 
 namespace zaris::follower {
@@ -39,43 +39,6 @@ std::string_view name(BootstrapReason reason) {
   return "unknown";
 }
 
-std::string_view next_step(std::string_view code) {
-  struct Row {
-    std::string_view code, step;
-  };
-  static constexpr std::array rows{
-      Row{"source_reset", "compare the live keys of both ends (zaris link show); then zaris link accept-source, or refill the source from here with zaris replay"},
-      Row{"wrong_cluster", "point the link at the right source, or give the old one up with zaris link accept-source"},
-      Row{"source_changed", "point the link at the right source, or give the old one up with zaris link accept-source"},
-      Row{"target_changed", "point the link at the right target, or give the old one up with zaris link accept-target"},
-      Row{"target_too_small", "raise the target's limits or its memory to the source's; looked at again every 5 s"},
-      Row{"large_removal", "look at what the source has lost; then zaris link accept-removal"},
-      Row{"ahead_of_source", "the source has lost acknowledged changes or is an old copy: bring the newer one back, or zaris link accept-source"},
-      Row{"scope_mismatch", "another link of the target has an overlapping scope, or the certificate does not grant this one: change scope or grant"},
-      Row{"scope_holds_data", "the target holds keys of this scope that no link brought: set links[].adopt_data: true to let the source replace them, or empty the scope"},
-      Row{"scope_revoked", "the source no longer grants this scope to this certificate"},
-      Row{"unauthorised", "check the follower's certificates against the access tables of source and target"},
-      Row{"term_superseded", "another follower runs this link; stop one of them"},
-      Row{"epoch_superseded", "this region has become the active side of the scope; the link must not write here"},
-      Row{"source_standby", "the source follows another region now: point the link at that one"},
-      Row{"version_unsupported", "bring both ends to versions that speak to each other"},
-      Row{"item_too_large", "raise limits.key or limits.value of the target; it goes on by itself then"},
-      Row{"capacity_exceeded", "raise memory.max_bytes of the target or free memory there; it goes on by itself then"},
-      Row{"conflict_log_full", "make room for the conflict log (links[].conflict_bytes); it goes on by itself then"},
-      Row{"apply_refused", "see the target's log; it is tried again by itself"},
-      Row{"stuck", "look at the source's gateway: it lists heads that its stream does not deliver"},
-      Row{"cursor_disk_full", "make room under cursor.path; applying goes on meanwhile"},
-      Row{"paused", "zaris link resume"},
-      Row{"another_follower", "another follower runs this link too: stop one of them"},
-      Row{"conflict_log_damaged", "move the damaged conflict log away (zaris explain conflict_log_damaged); it goes on by itself then"},
-      Row{"conflict_log_disk_full", "make room under cursor.path; it goes on by itself then"},
-  };
-  for (const auto& row : rows) {
-    if (row.code == code) return row.step;
-  }
-  return "";
-}
-
 LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   LinkStatus out = counted_;
   out.name = config_.name;
@@ -92,6 +55,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
 
   MonoMicros oldest = segments_.empty() ? oldest_cursor_ : now;
   bool caught_up = stage_ == Stage::active && !segments_.empty();
+  Hearing hearing(now, static_cast<MonoMicros>(welcome_ ? welcome_->fresh_interval_ms : 0) * 1000);
   std::string stopped_code, stopped_why;
   for (const auto& segment : segments_) {
     oldest = std::min(oldest, segment.echoes.confirmed_sent());
@@ -115,10 +79,18 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     out.backlog_revisions += backlog;
     out.backlog_revisions_worst = std::max(out.backlog_revisions_worst, backlog);
     out.backlog_bytes += segment.bytes_behind;
+    const FeedConnection* feed = feeds_.empty() ? nullptr : feeds_[segment.id.value() % feeds_.size()].get();
+    if (phase != SegmentPhase::stopped) {  // nobody listens for those that stand still
+      Hearing::Heard heard{segment.echoed, segment.stage == SegmentStage::opening ? now : segment.asked, {}, {}};
+      if (feed != nullptr) {
+        heard.connection_data = feed->data;
+        heard.connection_echoed = feed->last_pong;
+      }
+      hearing.segment(heard);
+    }
     if (caught_up) {
-      const FeedConnection* feed = feeds_.empty() ? nullptr : feeds_[segment.id.value() % feeds_.size()].get();
-      caught_up = feed != nullptr && feed->ponged && segment.stage == SegmentStage::streaming && segment.in_stream && segment.durable &&
-                  segment.durable == segment.high && segment.echoes.holds_all() && segment.echoes.newest_echo() >= feed->last_pong;
+      caught_up = feed != nullptr && feed->last_pong && segment.stage == SegmentStage::streaming && segment.in_stream && segment.durable &&
+                  segment.durable == segment.high && segment.echoes.holds_all() && segment.echoes.newest_echo() >= *feed->last_pong;
     }
     if (!with_segments) continue;
     SegmentStatus row;
@@ -134,19 +106,20 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     out.segments.push_back(std::move(row));
   }
   out.backlog_bytes += queue_bytes_;
-  out.backlog_known = stage_ == Stage::active;
+  out.backlog_known = stage_ == Stage::active && hearing.backlog_stands(out.backlog_revisions + out.backlog_bytes > 0);
+  out.heads_age_seconds = hearing.heads_age_seconds();
   out.segments_total = segments_.size();
-  out.caught_up = caught_up;
+  out.caught_up = caught_up && hearing.fresh();
   out.staleness_seconds = static_cast<double>(std::max<MonoMicros>(now - oldest, 0)) / 1e6;
   out.bootstrap_segments_done = progress_.segments_done();
   out.bootstrap_segments_total = progress_.segments_total();
   out.bootstrap_records = progress_.records_done();
   out.bootstrap_eta_seconds = progress_.eta_seconds(now, welcome_ ? welcome_->live_keys : 0, source_segments_);
 
-  const auto say = [&out](LinkState state, std::string_view code, const std::string& text) {
+  const auto say = [this, &out](LinkState state, std::string_view code, const std::string& text) {
     out.state = state;
     out.reason = text.empty() ? std::string(code) : fmt::format("{}: {}", code, text);
-    out.next_step = next_step(code);
+    out.next_step = next_step(code, config_.name);
   };
   const Lane* failing = nullptr;
   MonoMicros unanswered = 0;  // how long the target has not answered a batch
@@ -168,6 +141,8 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     say(LinkState::backoff, "target_unavailable", failing->last_failure());
   } else if (unanswered > silent_target_us) {
     say(LinkState::backoff, "target_unavailable", fmt::format("the target has not answered for {:.1f} s", static_cast<double>(unanswered) / 1e6));
+  } else if (hearing.silent_segments() > 0) {
+    say(LinkState::backoff, "source_silent", fmt::format("{} of {} segments have not been heard of for {:.1f} s", hearing.silent_segments(), segments_.size(), hearing.silent_seconds()));
   } else if (!stopped_code.empty()) {
     say(LinkState::failed, stopped_code, stopped_why);
   } else if (out.segments_bootstrap > 0) {
@@ -177,7 +152,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   }
   if (!commit_failure_.empty() && out.reason.empty()) {
     out.reason = commit_failure_;
-    out.next_step = next_step(commit_failure_);
+    out.next_step = next_step(commit_failure_, config_.name);
   }
   return out;
 }

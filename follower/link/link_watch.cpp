@@ -46,6 +46,7 @@ void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
     resume_parked();
   }
   if (stage_ == Stage::active) {
+    report_bootstraps();
     advance_lagging();
     update_closed_time();
     check_marks();
@@ -215,7 +216,7 @@ void LinkCore::on_segments_polled(std::uint64_t id, Result<std::vector<SegmentsP
     log(LogLine::Level::warning, "stuck", text + "; connecting again");
     again_later("stuck", text);
   } else {
-    log(LogLine::Level::error, "stuck", text + "; connecting again did not help; " + std::string(next_step("stuck")));
+    log(LogLine::Level::error, "stuck", text + "; connecting again did not help; " + next_step("stuck", config_.name));
   }
 }
 

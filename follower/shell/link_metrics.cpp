@@ -10,7 +10,7 @@ using admin::MetricFamily;
 using admin::MetricType;
 
 enum Family : std::size_t {
-  state, held, staleness, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, applied_bytes, conflicts, gaps,
+  state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, applied_bytes, conflicts, gaps,
   target_rollbacks, mark_behind, mark_ahead, mark_gaps, retries, reconnects, bootstrap_ratio, queue_bytes, apply_delay, caught_up, loss_seconds, loss_revisions,
   loss_bytes, cursor_age, cursor_commits, store_map, store_used, store_errors, store_set_aside, commit_seconds_family, count
 };
@@ -19,9 +19,10 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_state", MetricType::gauge, "link; state: running, bootstrap, repair, held, paused, backoff, failed, stuck", "1 for the state the link is in, 0 for the others."},
     {"zaris_link_held", MetricType::gauge, "link; reason: source_reset, large_removal, wrong_cluster, target_changed, target_too_small, ahead_of_source, other", "1 for the reason for which the link is held and waits for an operator, 0 for the others."},
     {"zaris_link_staleness_seconds", MetricType::gauge, "link", "Age of the newest moment of the source that the target is known to hold in full. Grows in every state but running and caught up, never negative, never absent while the link is configured."},
-    {"zaris_link_lag_revisions", MetricType::gauge, "link", "Revisions committed at the source and not yet durable in the target, over all segments; absent while the source is not listened to (paused, held, cut off)."},
+    {"zaris_link_heads_age_seconds", MetricType::gauge, "link", "Age of what the link knows of the source's heads: since the sending of the newest ping that came back, of the segment that was heard of longest ago. Backlog, loss and caught up are of that moment. Absent until each segment has been heard of."},
+    {"zaris_link_lag_revisions", MetricType::gauge, "link", "Revisions committed at the source and not yet durable in the target, over all segments, at the moment of zaris_link_heads_age_seconds; absent while the source is not heard (paused, held, cut off, silent)."},
     {"zaris_link_lag_revisions_max", MetricType::gauge, "link", "The same of the segment that is furthest behind."},
-    {"zaris_link_lag_bytes", MetricType::gauge, "link", "Bytes of the source's log above what is durable in the target, as last told."},
+    {"zaris_link_lag_bytes", MetricType::gauge, "link", "Bytes of the source's log above what is durable in the target, as last told; absent likewise."},
     {"zaris_link_segments", MetricType::gauge, "link; phase: bootstrap, stream, repair, stopped", "Source segments of the link by phase."},
     {"zaris_link_bootstraps_total", MetricType::counter, "link; reason: new, below_floor, unknown_lineage, horizon, target_lost, rewind, accepted, scope", "Segments copied from the beginning, by reason."},
     {"zaris_stream_ends_total", MetricType::counter, "link; reason", "Segments' streams that the source ended, by its reason."},
@@ -38,9 +39,9 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_bootstrap_progress_ratio", MetricType::gauge, "link", "Part of a running bootstrap already applied, 0 to 1; absent when none runs."},
     {"zaris_link_queue_bytes", MetricType::gauge, "link", "Received from the source and not yet acknowledged by the target."},
     {"zaris_link_apply_delay_seconds", MetricType::histogram, "link", "For each applied change: from its commit at the source (its clock) to its being durable at the target. Chunks of a bootstrap are not counted."},
-    {"zaris_link_caught_up", MetricType::gauge, "link", "1 while every segment is in stream and at or above the head of the newest echoed ping."},
+    {"zaris_link_caught_up", MetricType::gauge, "link", "1 while every segment is in stream and at or above the head of the newest echoed ping, and that ping is not old; 0 while the source is not heard."},
     {"zaris_loss_if_promoted_seconds", MetricType::gauge, "link", "What would be lost if the source were lost now, in time."},
-    {"zaris_loss_if_promoted_revisions", MetricType::gauge, "link", "The same in revisions; absent while the source is not listened to."},
+    {"zaris_loss_if_promoted_revisions", MetricType::gauge, "link", "The same in revisions; absent while the source is not heard."},
     {"zaris_loss_if_promoted_bytes", MetricType::gauge, "link", "The same in bytes of the source's log; absent likewise."},
     {"zaris_cursor_persisted_age_seconds", MetricType::gauge, "link", "Time since everything that the target had acknowledged was last persisted; 0 while it is."},
     {"zaris_cursor_commits_total", MetricType::counter, "link; result: ok, failed", "Commits of cursors."},
@@ -79,6 +80,7 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   }
   for (const auto hold : holds) put_with(held, hold == why ? 1 : 0, "reason", hold);
   put(staleness, s.staleness_seconds);
+  if (s.heads_age_seconds) put(heads_age, *s.heads_age_seconds);
   if (s.backlog_known) {
     put(lag_revisions, number(s.backlog_revisions));
     put(lag_revisions_max, number(s.backlog_revisions_worst));

@@ -133,18 +133,34 @@ class Runner final : public LinkRunner {
       link_->on_feed_message(id, std::move(bytes), moved_at_);
       perform();
     };
+    handlers.on_part = [this, alive = alive_, id] {
+      if (*alive) link_->on_feed_part(id, mono_now());
+    };
     handlers.on_closed = then([this, id](const Error& why) {
+      gone_from(id);
       // The connection's own handler is running: it goes when that has returned.
       loop_.post([this, alive = alive_, id] {
         if (*alive) feeds_.erase(id);
       });
       link_->on_feed_closed(id, why, mono_now());
     });
-    feeds_[id] = feed::FeedConnection::open(loop_, options_.source, std::move(handlers));
+    feeds_[id] = feed::FeedConnection::open(loop_, source(), std::move(handlers));
+  }
+  // The next attempt begins behind the address that this one was to: what stands still there takes connections all the same, and would
+  // take each of them for as long as a handshake may last.
+  void gone_from(std::uint64_t connection) {
+    const auto at = feeds_.find(connection);
+    if (at != feeds_.end() && !at->second->peer_address().empty()) left_ = at->second->peer_address();
+  }
+  [[nodiscard]] feed::FeedEndpoint source() const {
+    feed::FeedEndpoint out = options_.source;
+    out.after = left_;
+    return out;
   }
   void act(CloseFeed& a) {
     const auto at = feeds_.find(a.connection);
     if (at == feeds_.end()) return;
+    gone_from(a.connection);
     at->second->close();
     // Perhaps called from one of its handlers.
     loop_.post([gone = std::shared_ptr<feed::FeedConnection>(std::move(at->second))] {});
@@ -176,12 +192,13 @@ class Runner final : public LinkRunner {
     feed::HttpStream::Handlers handlers;
     handlers.on_answer = then([this, id = a.id](feed::HttpAnswer answer) { polled(id, answer); });
     handlers.on_closed = then([this, id = a.id](const Error& why) { link_->on_segments_polled(id, tl::unexpected(why), mono_now()); });
-    poll_ = feed::HttpStream::get(loop_, options_.source, "/v1/segments", std::move(handlers));
+    poll_ = feed::HttpStream::get(loop_, source(), "/v1/segments", std::move(handlers));
   }
   void act(LogLine& a) {
     const auto level = a.level == LogLine::Level::error     ? logging::Level::error
                        : a.level == LogLine::Level::warning ? logging::Level::warning
-                                                            : logging::Level::info;
+                       : a.level == LogLine::Level::info    ? logging::Level::info
+                                                            : logging::Level::debug;
     logging::write(level, a.event, a.text, {{"link", options_.link.name}});
   }
 
@@ -225,6 +242,7 @@ class Runner final : public LinkRunner {
   DiskThread& disk_;
   cursor::CursorStore& store_;
   const LinkRunnerOptions options_;
+  std::string left_;  // the address that the last connection to the source was to
   std::unique_ptr<Link> link_;
   Target target_;
   std::map<std::uint64_t, std::unique_ptr<feed::FeedConnection>> feeds_;

@@ -47,6 +47,7 @@ ordered_json to_json(const LinkStatus& s) {
       {"target", cluster(s.target, s.target_live_keys)},
       {"scope_id", hex16(s.scope.value())},
       {"staleness_seconds", s.staleness_seconds},
+      {"heads_age_seconds", s.heads_age_seconds ? ordered_json(*s.heads_age_seconds) : ordered_json(nullptr)},
       {"backlog_revisions", known(s.backlog_revisions)},
       {"backlog_revisions_worst", known(s.backlog_revisions_worst)},
       {"backlog_bytes", known(s.backlog_bytes)},

@@ -388,8 +388,8 @@ void TwoRegions::persisting(const cursor::CursorCommit& commit) {
 void TwoRegions::logged(const follower::LogLine& line) {
   const auto segment = segment_of_line(line.text);
   if (!segment) return;
-  if (line.event == "bootstrap_done") copied_.emplace(*segment, world.now());
-  if (line.event != "bootstrap_begun" || !copied_.contains(*segment)) return;
+  if (line.event == "segment_bootstrap_done") copied_.emplace(*segment, world.now());
+  if (line.event != "segment_bootstrap_begun" || !copied_.contains(*segment)) return;
   const auto at = line.text.find("reason ");
   const std::string reason = line.text.substr(at + 7, line.text.find(':', at) - at - 7);
   // Replicas hear of a new pin within a second or so; an owner that is lost before that takes it along.

@@ -58,10 +58,12 @@ def main():
         for number in range(arguments.rounds):
             victim = eventually(lambda: only([gateway for gateway in gateways if attached(gateway)]), "the follower is attached to one", 60)
             random_moment(rng, 0, 1)
-            stopped = number % 2 == 1
+            # The first is the one whose address comes first: stopped, it still takes connections, and is not to take one after the other.
+            stopped = number % 2 == 0
             victim.signal(signal.SIGSTOP) if stopped else victim.kill()
             other = next(gateway for gateway in gateways if gateway is not victim)
-            eventually(lambda: attached(other), f"the follower is attached to {other.name}", 60)
+            # A silent gateway is given up after four seconds, not after the fifteen of three heartbeats.
+            eventually(lambda: attached(other), f"the follower is attached to {other.name}", 12 if stopped else 60)
             applied = processes.link_status(follower, "l")["applied_total"]
             eventually(lambda: processes.link_status(follower, "l")["applied_total"] > applied, "changes flow again", 60)
             without.append(processes.link_status(follower, "l")["staleness_seconds"])

@@ -35,6 +35,26 @@ def grows(follower, what, past=2.5, allowed=None):
     print(f"{what}: past {past} s after {took:.1f} s, state {state}", flush=True)
 
 
+def not_reassured(follower, what):
+    """The source is not heard: neither caught up nor a backlog, in the status, in the metrics and on the command line; and so it stays."""
+    def says_nothing():
+        status, metrics = processes.link_status(follower, LINK), follower.metrics()
+        label = f'{{link="{LINK}"}}'
+        told = [name for name in ("zaris_link_lag_revisions", "zaris_link_lag_revisions_max", "zaris_link_lag_bytes", "zaris_loss_if_promoted_revisions", "zaris_loss_if_promoted_bytes")
+                if name + label in metrics]
+        loss = status["loss_if_promoted_now"]
+        figures = [status[name] for name in ("backlog_revisions", "backlog_revisions_worst", "backlog_bytes")] + [loss["revisions"], loss["bytes"]]
+        return not told and metrics["zaris_link_caught_up" + label] == 0 and not status["caught_up"] and figures == [None] * 5 and status["heads_age_seconds"] >= 2
+    eventually(says_nothing, f"no figure reassures: {what}", 60, 0.1)
+    for _ in paced(0.2, 3):
+        assert says_nothing(), f"{what}: {processes.link_status(follower, LINK)}"
+    eventually(lambda: sample(follower)[1] == "backoff", f"the state says it: {what}", 60, 0.1)
+    shown = processes.run_zaris("link", "show", LINK, "--admin", follower.admin_url).stdout
+    assert any(line.split() == ["backlog", "-"] for line in shown.splitlines()), shown
+    line = processes.run_zaris("status", "--admin", follower.admin_url, check=False).stdout
+    assert "backlog not known" in line and "caught up" not in line, line
+
+
 def recovers(follower, what):
     eventually(lambda: sample(follower)[0] < 1.0, f"staleness falls again: {what}", 60, 0.1)
 
@@ -64,6 +84,7 @@ def main():
 
         a.signal(signal.SIGSTOP)
         grows(follower, "source frozen")
+        not_reassured(follower, "source frozen")
         a.signal(signal.SIGCONT)
         recovers(follower, "source goes on")
 

@@ -239,5 +239,64 @@ TEST(FeedReader, PingsCarryItsOwnClockEveryFreshInterval) {
   EXPECT_EQ(pings, (std::vector<MonoMicros>{1000, 201'000, 401'000, 601'000, 801'000}));
 }
 
+// Ticks every 50 ms from `from`; when it ended, or `to`.
+MonoMicros silent_until(Alone& a, MonoMicros from, MonoMicros to) {
+  for (MonoMicros now = from; now < to; now += 50'000) {
+    a.reader->on_tick(now);
+    a.sent();
+    if (a.reader->ended()) return now;
+  }
+  return to;
+}
+
+TEST(FeedReader, AGatewayThatAnswersNoPingIsGivenUpAfterFourSeconds) {
+  struct Case { const char* what; std::uint32_t fresh_ms, heartbeat_ms; MonoMicros least, most; };
+  const Case table[] = {
+      {"as configured unless told otherwise", 200, 5000, 4'000'000, 4'100'000},
+      {"pinged seldom: twenty intervals", 500, 5000, 10'000'000, 10'100'000},
+      {"three heartbeats at most", 1000, 5000, 15'000'000, 15'100'000},
+      {"heartbeats for tests", 10, 100, 300'000, 400'000},
+  };
+  for (const Case& c : table) {
+    Alone a({}, false);
+    Welcome m;
+    m.segments = 4;
+    m.roots.resize(4);
+    m.fresh_interval_ms = c.fresh_ms;
+    m.heartbeat_ms = c.heartbeat_ms;
+    a.tell(m);
+    const MonoMicros ended = silent_until(a, 1, 20'000'000);
+    EXPECT_EQ(a.code(), "feed_silent") << c.what;
+    EXPECT_GE(ended, c.least) << c.what;
+    EXPECT_LE(ended, c.most) << c.what;
+  }
+}
+
+TEST(FeedReader, BeforeItsWelcomeAGatewayMayTakeItsTime) {
+  Alone a({}, false);
+  EXPECT_EQ(silent_until(a, 0, 15'000'000), 15'000'000);
+  silent_until(a, 15'000'000, 15'200'000);
+  EXPECT_EQ(a.code(), "feed_silent");
+}
+
+TEST(FeedReader, AMessageThatTakesLongOnASlowLineIsNoSilence) {
+  Alone a;
+  for (MonoMicros now = 0; now < 60'000'000; now += 3'000'000) {
+    a.reader->on_part(now);
+    silent_until(a, now, now + 3'000'000);
+  }
+  EXPECT_EQ(a.code(), "");
+}
+
+TEST(FeedReader, WhoStoodStillHimselfDoesNotBlameTheGateway) {
+  Alone a;
+  silent_until(a, 0, 2'000'000);
+  a.reader->on_tick(62'000'000);  // stopped for a minute; what came meanwhile is read after this
+  EXPECT_EQ(a.code(), "");
+  const MonoMicros ended = silent_until(a, 62'050'000, 70'000'000);
+  EXPECT_EQ(a.code(), "feed_silent") << "nor does it wait for ever";
+  EXPECT_LE(ended, 64'000'000);
+}
+
 }  // namespace
 }  // namespace zaris::feed

@@ -116,7 +116,8 @@ TEST(LinkStart, ASourceThatLostItsDataHoldsTheLinkAndTouchesNothing) {
   EXPECT_EQ(w.marks, marks);
   EXPECT_EQ(w.subscribed.size(), 2u) << "nothing was asked of it";
   EXPECT_GT(w.status().staleness_seconds, 25);
-  EXPECT_THAT(w.status().next_step, HasSubstr("accept-source"));
+  EXPECT_THAT(w.status().next_step, HasSubstr("`zaris link accept-source l`"));
+  EXPECT_THAT(w.status().next_step, HasSubstr("`zaris kv export --url TARGET | zaris kv import --url SOURCE`"));
   EXPECT_LE(w.logged("source_reset"), 10u) << "no storm";
 
   w.hold_commits = true;

@@ -1,6 +1,7 @@
 // Link in a world of its own: a source that says what a test tells it to, a target that keeps marks as page protocol says,
 // a disk. No data: runs carry rows of made-up records; whether the data is right is the simulator's question.
 #pragma once
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -29,6 +30,8 @@ struct World {
   ClusterId source = source_cluster;
   std::vector<WorldSegment> segments;
   bool source_up = true, silent = false;
+  bool echoing = true;                              // false: Pings are not answered, all else is
+  std::vector<SegmentId> unavailable;               // segments that no Pong speaks for
   feed::Welcome welcome_extra;
   std::vector<feed::SubscribeSegment> subscribed;   // every one asked for
   std::vector<feed::AckSegment> acked;
@@ -401,9 +404,13 @@ struct World {
   }
   void hear(std::uint64_t connection, feed::Ping& m) {
     pings.push_back(m.sent_us);
+    if (!echoing) return;
     feed::Pong pong;
     pong.echoed_us = m.sent_us;
-    for (std::size_t s = 0; s < segments.size(); ++s) pong.rows.push_back({id(s), segments[s].head});
+    pong.unavailable = unavailable;
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      if (std::find(unavailable.begin(), unavailable.end(), id(s)) == unavailable.end()) pong.rows.push_back({id(s), segments[s].head});
+    }
     tell(connection, pong);
   }
   void hear(std::uint64_t, feed::Ack& m) { acked.insert(acked.end(), m.segments.begin(), m.segments.end()); }

@@ -1,0 +1,12 @@
+// What a person does next about a reason of a link: the commands themselves, with the link's name. SOURCE and TARGET stand for connection
+// strings, which a link does not know. A test holds the commands against what `zaris` understands (tests/system/cli/named_commands.py).
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace zaris::follower {
+
+// Empty: nothing is to be done, or nothing is known that would help.
+[[nodiscard]] std::string next_step(std::string_view code, std::string_view link);
+
+}  // namespace zaris::follower
