@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <deque>
 #include <map>
 #include <utility>
 
 #include "cluster/logging/event_log.hpp"
 #include "feed/client/connection.hpp"
 #include "feed/gateway/gateway.hpp"
+#include "feed/gateway/websocket_framing.hpp"
 #include "feed/relay/relayed_changes.hpp"
 #include "feed/transport/http.hpp"
 #include "feed/transport/http_error.hpp"
@@ -16,8 +16,6 @@
 
 namespace zaris::feed {
 namespace {
-
-constexpr std::size_t control_frames_max = 64;           // answers to WebSocket pings that wait; more are dropped
 
 // The connections of one relay to its nodes, on the loop of the stream that it serves.
 class Nodes {
@@ -103,7 +101,7 @@ class RelayStream final : public Stream {
  public:
   RelayStream(RegionWatch& watch, const RoutedOptions& options, const Principal& principal, StreamHost host)
       : principal_(principal), relay_(Relay::create(options.relay, principal)), nodes_(watch, options, std::move(host), *relay_),
-        reader_(websocket::Side::server, options.message_bytes_max, false) {
+        websocket_(options.message_bytes_max) {
     nodes_.take_table();
   }
 
@@ -117,11 +115,7 @@ class RelayStream final : public Stream {
   }
 
   std::optional<std::size_t> next(std::string& out, Now now) override {
-    if (!control_.empty()) {
-      out = std::move(control_.front());
-      control_.pop_front();
-      return 0;
-    }
+    if (websocket_.next_control(out)) return 0;
     out.resize(websocket::header_room);
     const bool said = relay_->next_message(out, now);
     nodes_.act();
@@ -130,31 +124,16 @@ class RelayStream final : public Stream {
   }
 
   Result<void> on_bytes(std::string_view bytes, Now now) override {
-    using Kind = websocket::Reader::Event::Kind;
-    while (!bytes.empty()) {
-      auto event = reader_.take(bytes);
-      if (!event) return tl::unexpected(event.error());
-      if (!*event) break;
-      switch ((*event)->kind) {
-        case Kind::message: relay_->on_message(*(*event)->bytes, now); break;
-        case Kind::ping:
-          if (control_.size() < control_frames_max) control_.push_back(websocket::frame(websocket::Opcode::pong, *(*event)->bytes));
-          break;
-        case Kind::pong: break;
-        case Kind::close: closed_by_peer_ = true; return {};
-      }
-    }
-    nodes_.act();
-    return {};
+    auto taken = websocket_.take(bytes, [&](const std::string& message) { relay_->on_message(message, now); });
+    if (taken && !websocket_.closed_by_peer()) nodes_.act();
+    return taken;
   }
 
-  void go_away(std::string_view text, std::uint32_t within_ms) override {
-    control_.push_back(websocket::frame(websocket::Opcode::binary, encode(GatewayMessage(GoAway{std::string(text), within_ms}))));
-  }
+  void go_away(std::string_view text, std::uint32_t within_ms) override { websocket_.go_away(text, within_ms); }
   void end(EndReason reason, std::string_view text) override { relay_->end(reason, text); }
 
   std::optional<SessionEnd> ended() const override {
-    if (closed_by_peer_) return SessionEnd{"peer_closed", "the follower ended the session", false};
+    if (websocket_.closed_by_peer()) return SessionEnd{"peer_closed", "the follower ended the session", false};
     return relay_->ended();
   }
   std::string farewell(const std::optional<SessionEnd>& why) override { return websocket_farewell(why); }
@@ -171,15 +150,13 @@ class RelayStream final : public Stream {
     to.records_sent = relay_->counters().passed.records;
   }
   SourceCounters counters() const override { return relay_->counters().passed; }
-  std::uint64_t held_bytes() const override { return reader_.held_bytes() + relay_->held_bytes(); }
+  std::uint64_t held_bytes() const override { return websocket_.held_bytes() + relay_->held_bytes(); }
 
  private:
   const Principal principal_;
   const std::unique_ptr<Relay> relay_;
   Nodes nodes_;
-  websocket::Reader reader_;
-  std::deque<std::string> control_;
-  bool closed_by_peer_ = false;
+  WebsocketFraming websocket_;
 };
 
 // GET /v1/changes. What can be refused only after the nodes have been asked is refused by an answer of its own, before the first line.
