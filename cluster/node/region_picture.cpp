@@ -36,11 +36,25 @@ void RegionPicture::look_for_owner(const Of& of, const ownership::PartitionOwner
   if (!row.owner || (row.state != ownership::PartitionState::healthy && row.state != ownership::PartitionState::degraded)) return;
   if (!of.core.hears(*row.owner, row.incarnation)) {
     to.state = not_heard;
-    to.reason = fmt::format("{} is not connected with {}, and etcd does not name it as alive, or is silent", of.self, *row.owner);
+    to.reason = *row.owner == of.self ? "their owner was an earlier process of " + of.self
+                                      : fmt::format("{} is not connected with {}, and etcd does not name it as alive, or is silent", of.self, *row.owner);
   } else if (*row.owner == of.self && to.role == region::name(region::RolePhase::serving) && to.serves_by == ownership::name(ownership::ServesBy::nothing)) {
     to.state = not_heard;
     to.reason = fmt::format("neither etcd nor a replica confirms to {} that it still is the owner: it answers nothing", of.self);
   }
+}
+
+// What this process does not have yet of a partition that the map gives it; empty: it has all. One that has no owner now is waited
+// for, for what this process is to have is still elsewhere; only where nobody that lives holds anything there is nothing to wait for.
+std::string RegionPicture::missing_of(const Of& of, const ownership::Partition& partition) {
+  const auto& mirror = of.core.mirror();
+  const auto* row = mirror.ownership()->value.find(partition.id);
+  if (row == nullptr || !partition.has_member(of.self) || row->state == ownership::PartitionState::unavailable) return {};
+  if (!row->owner || !of.core.hears(*row->owner, row->incarnation)) return "once they have an owner";
+  if (*row->owner == of.self) return {};
+  const auto set = mirror.synchronised().find(partition.id);
+  if (set != mirror.synchronised().end() && set->second.value.has({of.self, of.core.roles().incarnation()})) return {};
+  return "from " + *row->owner;
 }
 
 // A process that has just begun holds nothing. Whoever stops one node after the other has to see when the next may go.
@@ -50,12 +64,8 @@ void RegionPicture::look_at_copies(const Of& of, RegionStatus& status) {
   status.catching_up.clear();
   if (caught_up_) return;
   for (const ownership::Partition& partition : mirror.map()->value.partitions) {
-    const auto* row = mirror.ownership()->value.find(partition.id);
-    if (row == nullptr || !partition.has_member(of.self) || !row->owner || *row->owner == of.self) continue;
-    if (!of.core.hears(*row->owner, row->incarnation)) continue;   // of an owner that is not there nothing can be copied
-    const auto set = mirror.synchronised().find(partition.id);
-    if (set != mirror.synchronised().end() && set->second.value.has({of.self, of.core.roles().incarnation()})) continue;
-    status.catching_up += fmt::format("{}segments {}-{} from {}", status.catching_up.empty() ? "" : ", ", partition.first.value(), partition.first.value() + partition.segments - 1, *row->owner);
+    if (const std::string missing = missing_of(of, partition); !missing.empty())
+      status.catching_up += fmt::format("{}segments {}-{} {}", status.catching_up.empty() ? "" : ", ", partition.first.value(), partition.first.value() + partition.segments - 1, missing);
   }
   caught_up_ = status.catching_up.empty();
 }

@@ -34,6 +34,7 @@ class RegionPicture {
  private:
   // Overrides a state that was written down when the owner still was heard.
   static void look_for_owner(const Of& of, const ownership::PartitionOwner& row, RegionStatus::Partition& to);
+  [[nodiscard]] static std::string missing_of(const Of& of, const ownership::Partition& partition);
   void look_at_copies(const Of& of, RegionStatus& status);
   void take_lag(const Of& of, const ownership::Partition& partition, RegionStatus::Partition& to);
 

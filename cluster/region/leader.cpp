@@ -311,9 +311,11 @@ void Leader::look_at_health(MonoMicros now) {
     health.serving = reported->second.serving;
     health.in_step = static_cast<std::uint32_t>(reported->second.synchronised.size());
     health.replicas = static_cast<std::uint32_t>(partition->members().size()) - 1;
-    const HealthVerdict verdict = healing_.try_emplace(row.id, options_.failover.cooldown_us).first->second.evaluate(health, now);
-    if (verdict.state == row.state) continue;
+    Health& held = healing_.try_emplace(row.id, Health{Healing(options_.failover.cooldown_us), {}}).first->second;
+    const HealthVerdict verdict = held.healing.evaluate(health, now);
+    if (verdict.state == row.state && (kept_reason(verdict.reason) == row.reason || verdict.reason == held.written)) continue;
     what += fmt::format("{}partition {} ({}): {} → {}: {}", what.empty() ? "" : "; ", partition->first.value(), *row.owner, name(row.state), name(verdict.state), verdict.reason);
+    held.written = verdict.reason;
     row.state = verdict.state;
     row.reason = verdict.reason;
     // Its history has begun; another process of this node would have none.

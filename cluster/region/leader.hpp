@@ -132,7 +132,11 @@ class Leader {
   };
   std::map<ownership::PartitionId, Refused> refused_;
   std::map<ownership::PartitionId, Reported> reported_;
-  std::map<ownership::PartitionId, ownership::Healing> healing_;
+  struct Health {
+    ownership::Healing healing;
+    std::string written;               // the reason written last: the document may have it cut, or none
+  };
+  std::map<ownership::PartitionId, Health> healing_;
   Generation highest_reported_;
   std::string forming_;                      // what the first map waits for
   std::map<ownership::PartitionId, std::string> waits_;

@@ -138,6 +138,27 @@ TEST(Heard, an_owner_that_dies_while_etcd_is_away_is_known_to_be_gone) {
   EXPECT_FALSE(world.core((owner + 1) % world.size()).hears(*row.owner, row.incarnation));
 }
 
+TEST(Health, says_how_many_copies_are_in_step_now_not_when_the_state_changed_last) {
+  World world({.nodes = 3, .replication_factor = 3, .policy = Durability::owner});
+  ASSERT_TRUE(world.run_until([&] { return world.healthy(); }, 60 * second)) << world.story();
+  world.run_for(20 * second);
+  const std::size_t stays = *world.owner(SegmentId{0});
+  const auto reason = [&] {
+    const auto leads = world.leader();
+    if (!leads || !world.core(*leads).mirror().ownership()) return std::string();
+    for (const Partition& one : world.core(*leads).mirror().map()->value.partitions) {
+      if (one.first == SegmentId{0}) return world.core(*leads).mirror().ownership()->value.find(one.id)->reason;
+    }
+    return std::string();
+  };
+  world.kill((stays + 1) % 3);
+  ASSERT_TRUE(world.run_until([&] { return reason() == "1 of 2 replicas are in step"; }, 30 * second)) << reason();
+  world.kill((stays + 2) % 3);
+  ASSERT_TRUE(world.run_until([&] { return reason() == "0 of 2 replicas are in step"; }, 30 * second)) << reason();
+  world.start((stays + 1) % 3);
+  ASSERT_TRUE(world.run_until([&] { return reason() == "1 of 2 replicas are in step"; }, 60 * second)) << reason();
+}
+
 TEST(Waits, of_a_drain_says_of_each_partition_who_is_missing) {
   Groups world;
   const std::string leaving = *world.row().owner;
