@@ -155,7 +155,7 @@ std::vector<KeyRow> rows() {
                             "`required` demands a client certificate signed by one of the listener's authorities; `off` needs `listeners.feed.insecure: true`.",
                             [](N& c, const Value& v) { c.feed.client_auth_required = v.text == "required"; }), {"required", "off"}));
   r.push_back(one_of(row<N>("feed.ship", Kind::choice, "replicated",
-                            "With replicas: a change is shipped to followers once a synchronised replica has it (`replicated`), or as soon as it is committed (`committed`: a failover may then roll followers back).",
+                            "With replicas: a change is shipped to followers once a synchronised replica has it (`replicated`; while none is in step, nothing is), or as soon as it is committed (`committed`: a failover may then roll followers back).",
                             [](N& c, const Value& v) { c.feed.ship = v.text == "committed" ? FeedShip::committed : FeedShip::replicated; }), {"replicated", "committed"}));
   r.push_back(bounded(row<N>("drain.timeout", Kind::duration, "30s", "How long a stop may take to end what is in flight.",
                              [](N& c, const Value& v) { c.drain.timeout_us = v.number; }), 0, 3600 * s));

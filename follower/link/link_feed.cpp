@@ -89,7 +89,9 @@ void LinkCore::on_feed_error(const std::string& code, const std::string& text) {
 void LinkCore::on_feed_closed(std::uint64_t connection, const Error& why, MonoMicros now) {
   now_ = now;
   if (find_feed(connection) == nullptr) return;
-  again_later(why.code.empty() ? "source_unreachable" : why.code, why.text());
+  // The code is said once, before the text.
+  if (why.code.empty()) return again_later("source_unreachable", why.what);
+  again_later(why.code, why.hint.empty() ? why.what : why.what + "; " + why.hint);
 }
 
 bool LinkCore::next_feed_message(std::uint64_t connection, std::string& out) {

@@ -39,7 +39,7 @@ std::string next_step(std::string_view code, std::string_view link) {
       Row{"conflict_log_format_newer", "run the version that wrote NAME.conflicts, or move the file away"},
       Row{"stuck", "keep both logs and report it; is `/readyz` of the source well? Then restart the follower, not the source"},
       // backoff
-      Row{"source_silent", "`zaris status --url SOURCE`: an owner that stands still, or one that the gateway does not reach; it goes on by itself"},
+      Row{"source_silent", "`zaris status --url SOURCE`: an owner that stands still or that the gateway does not reach, or a partition without a replica in step; it goes on by itself"},
       Row{"source_unavailable", "`zaris status --url SOURCE`: which partition has no owner? It is tried again by itself"},
       Row{"target_unavailable", "`zaris status --url TARGET`: is it starting, stopping, overloaded? It is asked again by itself"},
       Row{"target_unreachable", "`zaris status --url TARGET` from the follower's machine; it is tried again by itself"},

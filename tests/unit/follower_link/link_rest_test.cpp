@@ -123,6 +123,15 @@ TEST(LinkAtRest, HeadsThatMoveWhileTheStreamSaysNothingAreStuck) {
   EXPECT_EQ(w.status().state, LinkState::running);
 }
 
+TEST(LinkAtRest, WhyTheSourceIsGoneIsSaidOnceBehindItsCode) {
+  World w;
+  w.establish();
+  w.source_up = false;
+  w.cut();
+  w.run(1'000'000);
+  EXPECT_EQ(w.status().reason, "source_unreachable: refused");
+}
+
 TEST(LinkAtRest, SilenceOfTheSourceIsHeardOf) {
   World w;
   w.establish();
