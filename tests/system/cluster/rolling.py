@@ -2,7 +2,7 @@
 """A rolling restart that waits for nothing but /readyz loses nothing, however hard the nodes are stopped: under load each node is killed or stopped and
 started again, the leader first, and the next one goes as soon as that one is ready.
 
-    rolling.py [--rounds N] [--seed S]
+    rolling.py [--rounds N] [--seed S] [--nodes N] [--factor N]
 """
 import argparse
 import json
@@ -22,10 +22,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--factor", type=int, default=2)
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
     with processes.Bench("rolling") as bench:
-        region = region_of_several.Region(bench, "a", size=4, factor=2).start()
+        region = region_of_several.Region(bench, "a", size=arguments.nodes, factor=arguments.factor).start()
         eventually(lambda: all(node.probe("/readyz") for node in region.nodes), "every node is ready", 60)
         load = Load(region.url, bench.folder / "ledger", pause_ms=20)
         load.line()
