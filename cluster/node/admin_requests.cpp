@@ -227,17 +227,23 @@ Status RequestExecutor::map(const Frame& frame, std::string& out) {
   return Status::ok;
 }
 
+// What the coordinator could not write, or may have written all the same: that is for whoever asked to look at.
+Status RequestExecutor::not_written(const Frame& frame, std::string& out, const Error& why, Status of_one_alone) {
+  const Status status = !node_.region ? of_one_alone : why.code == "etcd_outcome_unknown" ? Status::timed_out : Status::unavailable;
+  return refuse(frame, out, status, why.what, status == Status::timed_out ? "look whether it was done (zaris node list, zaris status); to ask again does no harm" : why.hint);
+}
+
 Status RequestExecutor::accept_empty(const Frame& frame, std::string& out) {
   protocol::AcceptEmptyRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (request.undo) {
     const auto taken_back = node_.coordinator.take_back_accepted();
-    if (!taken_back) return refuse(frame, out, node_.region ? Status::unavailable : Status::unsupported, taken_back.error().what, taken_back.error().hint);
+    if (!taken_back) return not_written(frame, out, taken_back.error(), Status::unsupported);
     encode(out, frame.header.correlation, protocol::AcceptEmptyAnswer{*taken_back});
     return Status::ok;
   }
   const auto accepted = node_.coordinator.accept_empty();
-  if (!accepted) return refuse(frame, out, Status::unavailable, accepted.error().what, accepted.error().hint);
+  if (!accepted) return not_written(frame, out, accepted.error(), Status::unavailable);
   NodeState held = NodeState::holding;
   bool was_holding = node_.state.compare_exchange_strong(held, NodeState::serving);
   if (node_.region) was_holding = *accepted;  // partitions that nobody holds any more
@@ -258,7 +264,7 @@ Status RequestExecutor::drain_node(const Frame& frame, std::string& out) {
   if (node_.region && std::none_of(roster.begin(), roster.end(), [&](const config::RosterRow& row) { return row.name == request.node; }))
     return refuse(frame, out, Status::invalid_argument, "no node of this region's roster has the name " + printable(request.node), "zaris node list");
   const auto changed = node_.coordinator.drain(std::string(request.node), request.undo, request.dry_run);
-  if (!changed) return refuse(frame, out, node_.region ? Status::unavailable : Status::unsupported, changed.error().what, changed.error().hint);
+  if (!changed) return not_written(frame, out, changed.error(), Status::unsupported);
   encode(out, frame.header.correlation, protocol::DrainNodeAnswer{*changed});
   return Status::ok;
 }

@@ -71,6 +71,7 @@ class RequestExecutor {
   Status accept_empty(const Frame& frame, std::string& out);
   Status region_status(const Frame& frame, std::string& out);
   Status drain_node(const Frame& frame, std::string& out);
+  Status not_written(const Frame& frame, std::string& out, const Error& why, Status of_one_alone);
   Status copies(const Frame& frame, std::string& out);
   Status list_pins(const Frame& frame, std::string& out);
   Status drop_pin(const Frame& frame, std::string& out);

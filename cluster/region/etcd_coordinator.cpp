@@ -49,7 +49,7 @@ Result<etcd::TxnAnswer> EtcdCoordinator::run(etcd::TxnRequest request) {
   auto answered = promise->get_future();
   etcd_.txn(std::move(request), call_timeout, [promise](etcd::TxnAnswer answer) { promise->set_value(std::move(answer)); });
   // The handler is dropped only with the Etcd; the bound is for that.
-  if (answered.wait_for(2 * call_timeout) != std::future_status::ready) return failure("etcd_unreachable", "etcd did not answer in time", etcd_hint);
+  if (answered.wait_for(2 * call_timeout) != std::future_status::ready) return failure("etcd_outcome_unknown", "etcd did not answer in time; whether it was done is not known", etcd_hint);
   return answered.get();
 }
 
