@@ -85,6 +85,16 @@ class Process:
         except urllib.error.HTTPError:
             return None
 
+    def readiness(self):
+        """(is it ready, its checks by name, its notes by name), whatever the answer's status."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}/readyz", headers={"Accept": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                body = json.loads(answer.read())
+        except urllib.error.HTTPError as no:
+            body = json.loads(no.read())
+        return body["ok"], {c["name"]: c["reason"] for c in body["checks"]}, {n["name"]: n["what"] for n in body["notes"]}
+
     def json(self, path):
         return json.loads(self.http(path) or "null")
 
