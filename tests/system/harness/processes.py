@@ -99,11 +99,12 @@ class Process:
         return json.loads(self.http(path) or "null")
 
     def metrics(self):
-        """{name{labels}: value} of /metrics."""
+        """{name{labels}: value} of /metrics; one series twice would be refused by who scrapes it."""
         found = {}
         for line in self.http("/metrics").splitlines():
             if line and not line.startswith("#"):
                 series, _, value = line.rpartition(" ")
+                assert series not in found, f"{self.name}: /metrics has {series} twice"
                 found[series] = float(value)
         return found
 
