@@ -147,6 +147,15 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       if (!client) return tl::unexpected(client.error());
       server_ = *server;
       client_ = *client;
+      // Every other node would turn it away, for ever.
+      const tls::CertificateInfo leaf = server_->chain().front();
+      if (!peer::may_speak_for(config_.node.name, leaf.common_name, leaf.names)) {
+        std::vector<std::string> names = leaf.names;
+        if (std::ranges::find(names, leaf.common_name) == names.end()) names.insert(names.begin(), leaf.common_name);
+        for (std::string& name : names) name = printable(name);
+        return failure("node_certificate_foreign", fmt::format("certificate {} is not of node {}: its names are {}", listener.tls.cert, config_.node.name, fmt::join(names, ", ")),
+                       "give listeners.cluster (or tls) the certificate of this node, or correct node.name");
+      }
     }
     peer::PeerNetOptions net;
     const auto at = config::parse_address(listener.address);
