@@ -206,6 +206,11 @@ Loaded<FollowerConfig> load_follower_config(const Sources& sources) {
 
 Loaded<GatewayConfig> load_gateway_config(const Sources& sources) { return load<GatewayConfig>(gateway_keys(), sources, check_gateway); }
 
+void refuse(const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, const std::string& key, const Error& error) {
+  const auto at = std::ranges::find(settings, key, &Setting::key);
+  mistakes.push_back({at != settings.end() ? at->where : Origin{"configuration"}, key, error.text()});
+}
+
 std::vector<std::pair<std::string, std::string>> process_environment() {
   std::vector<std::pair<std::string, std::string>> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
