@@ -1,5 +1,6 @@
 #include "cluster/admin/certificate_watch.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 #include "cluster/logging/event_log.hpp"
@@ -9,16 +10,30 @@ namespace {
 
 constexpr std::chrono::seconds pause{10};
 
-constexpr MetricFamily not_after{"zaris_tls_certificate_not_after_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed, link NAME; kind: leaf, ca", "Unix time at which the certificate now in use stops being valid (the earliest of its chain or bundle)."};
-constexpr MetricFamily not_before{"zaris_tls_certificate_not_before_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed, link NAME; kind: leaf, ca", "Unix time at which that certificate became valid; with the one above it gives the part of its life that is left."};
-constexpr MetricFamily reloads{"zaris_tls_reloads_total", MetricType::counter, "listener: client_tls, feed, link NAME; result: ok, refused", "Times the certificate files were read again after a change."};
+constexpr MetricFamily not_after{"zaris_tls_certificate_not_after_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed, cluster, upstream, link NAME; kind: leaf, ca", "Unix time at which the certificate now in use stops being valid (the earliest of its chain or bundle)."};
+constexpr MetricFamily not_before{"zaris_tls_certificate_not_before_timestamp_seconds", MetricType::gauge, "listener: client_tls, feed, cluster, upstream, link NAME; kind: leaf, ca", "Unix time at which that certificate became valid; with the one above it gives the part of its life that is left."};
+constexpr MetricFamily reloads{"zaris_tls_reloads_total", MetricType::counter, "listener: client_tls, feed, cluster, upstream, link NAME; result: ok, refused", "Times the certificate files were read again after a change."};
 constexpr MetricFamily families[] = {not_after, not_before, reloads};
+
+// What ends first, and what began last; 0: none has it.
+tls::Validity of_all(const std::vector<std::shared_ptr<tls::Context>>& contexts) {
+  tls::Validity out;
+  const auto earlier = [](std::int64_t& at, std::int64_t one) { at = at == 0 || (one != 0 && one < at) ? one : at; };
+  for (const auto& context : contexts) {
+    const tls::Validity one = context->validity();
+    earlier(out.leaf_not_after_s, one.leaf_not_after_s);
+    earlier(out.ca_not_after_s, one.ca_not_after_s);
+    out.leaf_not_before_s = std::max(out.leaf_not_before_s, one.leaf_not_before_s);
+    out.ca_not_before_s = std::max(out.ca_not_before_s, one.ca_not_before_s);
+  }
+  return out;
+}
 
 }  // namespace
 
 struct CertificateWatch::Watched {
   std::string listener;
-  std::shared_ptr<tls::Context> context;
+  std::vector<std::shared_ptr<tls::Context>> contexts;
   std::string refusal;  // as said last
   std::atomic<std::uint64_t> ok{0}, refused{0};
 };
@@ -27,10 +42,13 @@ CertificateWatch::CertificateWatch() = default;
 CertificateWatch::~CertificateWatch() = default;
 
 void CertificateWatch::add(std::string listener, std::shared_ptr<tls::Context> context) {
+  const std::lock_guard hold(lock_);
+  for (const auto& watched : all_) {
+    if (watched->listener == listener) return watched->contexts.push_back(std::move(context));
+  }
   auto watched = std::make_unique<Watched>();
   watched->listener = std::move(listener);
-  watched->context = std::move(context);
-  const std::lock_guard hold(lock_);
+  watched->contexts.push_back(std::move(context));
   all_.push_back(std::move(watched));
 }
 
@@ -38,7 +56,11 @@ void CertificateWatch::reload() {
   using logging::Level;
   const std::lock_guard hold(lock_);
   for (const auto& watched : all_) {
-    const auto changed = watched->context->reload();
+    Result<bool> changed = false;
+    for (const auto& context : watched->contexts) {
+      const auto one = context->reload();
+      if (!one || (changed && *one)) changed = one;
+    }
     const std::string refusal = changed ? std::string() : changed.error().text();
     if (!refusal.empty() && refusal != watched->refusal) {
       watched->refused.fetch_add(1);
@@ -62,7 +84,7 @@ void CertificateWatch::put(MetricSink& sink) const {
   for (const auto& watched : all_) {
     sink.put(reloads, static_cast<double>(watched->ok.load()), {{"listener", watched->listener}, {"result", "ok"}});
     sink.put(reloads, static_cast<double>(watched->refused.load()), {{"listener", watched->listener}, {"result", "refused"}});
-    const tls::Validity validity = watched->context->validity();
+    const tls::Validity validity = of_all(watched->contexts);
     const auto put = [&](const MetricFamily& family, std::int64_t at, const char* kind) {
       if (at != 0) sink.put(family, static_cast<double>(at), {{"listener", watched->listener}, {"kind", kind}});
     };

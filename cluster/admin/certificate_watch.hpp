@@ -18,7 +18,8 @@ class CertificateWatch {
   CertificateWatch();
   ~CertificateWatch();
 
-  // Any thread. `listener`: the label's value, such as "feed" or "link a-to-b".
+  // Any thread. `listener`: the label's value, such as "feed" or "link a-to-b". One that accepts and dials has a context for each,
+  // of the same files: they are read again together, counted and shown once.
   void add(std::string listener, std::shared_ptr<tls::Context> context);
 
   // One thread of the owner's. reload() looks now; poll() no more often than every 10 s, however often it is called.

@@ -143,6 +143,20 @@ std::string key_of_environment(const KeyTable& table, const std::string& name) {
   return {};
 }
 
+// Does the key take one text and no list? "links[0].name" and "links.0.name" are the same key.
+bool takes_one(const KeyTable& table, const std::string& key) {
+  const auto among = [](const std::vector<KeyRow>& rows, std::string_view name) {
+    return std::ranges::any_of(rows, [&](const KeyRow& row) { return row.key == name && row.kind != Kind::text_list && row.kind != Kind::slot_list; });
+  };
+  if (among(table.rows, key)) return true;
+  return std::ranges::any_of(table.groups, [&](const ListGroup& group) {
+    if (!key.starts_with(group.key)) return false;
+    std::string_view rest = std::string_view(key).substr(group.key.size());
+    const auto begin = rest.find_first_of("0123456789"), end = rest.find_first_not_of("[.0123456789]");
+    return begin == 1 && end != std::string_view::npos && among(group.rows, rest.substr(end));
+  });
+}
+
 template <class T>
 Loaded<T> load(const KeyTable& table, const Sources& sources, void (*cross_check)(T&, const std::vector<Setting>&, std::vector<Mistake>&, std::vector<std::string>&)) {
   Loaded<T> out;
@@ -161,9 +175,9 @@ Loaded<T> load(const KeyTable& table, const Sources& sources, void (*cross_check
       out.warnings.push_back(fmt::format("environment variable {} names no key of {} and is ignored", name, table.title));
       continue;
     }
-    set_path(root, key, value, "environment variable " + name, out.mistakes);
+    set_path(root, key, value, takes_one(table, key), "environment variable " + name, out.mistakes);
   }
-  for (const Sources::Flag& flag : sources.flags) set_path(root, flag.key, flag.value, flag.flag, out.mistakes);
+  for (const Sources::Flag& flag : sources.flags) set_path(root, flag.key, flag.value, takes_one(table, flag.key), flag.flag, out.mistakes);
 
   const Origin whole{sources.files.empty() ? "configuration" : sources.files.back()};
   Reader(out.mistakes, out.settings).read_table(table, root, whole, &out.config);
@@ -191,6 +205,11 @@ Loaded<FollowerConfig> load_follower_config(const Sources& sources) {
 }
 
 Loaded<GatewayConfig> load_gateway_config(const Sources& sources) { return load<GatewayConfig>(gateway_keys(), sources, check_gateway); }
+
+void refuse(const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, const std::string& key, const Error& error) {
+  const auto at = std::ranges::find(settings, key, &Setting::key);
+  mistakes.push_back({at != settings.end() ? at->where : Origin{"configuration"}, key, error.text()});
+}
 
 std::vector<std::pair<std::string, std::string>> process_environment() {
   std::vector<std::pair<std::string, std::string>> out;

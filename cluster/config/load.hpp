@@ -43,6 +43,9 @@ struct Loaded {
 [[nodiscard]] Loaded<FollowerConfig> load_follower_config(const Sources& sources);
 [[nodiscard]] Loaded<GatewayConfig> load_gateway_config(const Sources& sources);
 
+// For what only the library that takes a value can say: `error` is a mistake of the key, where the key was set.
+void refuse(const std::vector<Setting>& settings, std::vector<Mistake>& mistakes, const std::string& key, const Error& error);
+
 // The process's environment in the form that Sources wants.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> process_environment();
 

@@ -243,16 +243,16 @@ void merge(Node& into, std::unique_ptr<Node> from) {
   }
 }
 
-void set_path(Node& root, std::string_view path, const std::string& value, const std::string& source, std::vector<Mistake>& mistakes) {
+void set_path(Node& root, std::string_view path, const std::string& value, bool one, const std::string& source, std::vector<Mistake>& mistakes) {
   const Origin where{source};
   std::unique_ptr<Node> leaf;
-  if (value.size() >= 2 && value.front() == '[' && value.back() == ']' && value.find_first_of("[{\\", 1) == std::string::npos) {
+  if (!one && value.size() >= 2 && value.front() == '[' && value.back() == ']' && value.find_first_of("[{\\", 1) == std::string::npos) {
     leaf = parse_list(value, where);
     if (!leaf) {
       mistakes.push_back({where, std::string(path), "not a list: a quote that is not closed, or something behind one"});
       return;
     }
-  } else if (!value.empty() && (value[0] == '[' || value[0] == '{')) {
+  } else if (!one && !value.empty() && (value[0] == '[' || value[0] == '{')) {
     leaf = parse_yaml(value, source, mistakes);
     if (!leaf) return;
   } else {

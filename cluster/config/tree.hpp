@@ -53,7 +53,8 @@ void merge(Node& into, std::unique_ptr<Node> from);
 
 // `path` is dotted; a number in brackets or between dots is a place in a list ("links[0].name", "links.0.name"; one past
 // the end appends). A value in brackets is a list of texts divided by commas, quoted where they hold one; one that holds
-// maps, further lists or a backslash is read as YAML; anything else is a scalar as it stands.
-void set_path(Node& root, std::string_view path, const std::string& value, const std::string& source, std::vector<Mistake>& mistakes);
+// maps, further lists or a backslash is read as YAML; anything else is a scalar as it stands, and so is every value of a key that
+// takes `one` text only, such as [::1]:7861.
+void set_path(Node& root, std::string_view path, const std::string& value, bool one, const std::string& source, std::vector<Mistake>& mistakes);
 
 }  // namespace zaris::config

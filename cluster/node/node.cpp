@@ -101,7 +101,6 @@ struct Node::Impl {
   std::shared_ptr<tls::Context> client_tls;
   std::unique_ptr<ClientListener> listener;
   std::unique_ptr<Maintenance> maintenance;
-  admin::AdminServer admin;
   ReloadCounts reloads;
   LoopWatch loops;
   admin::CertificateWatch certificates;
@@ -113,6 +112,35 @@ struct Node::Impl {
   std::function<void()> on_held;                           // before serve()
   std::atomic<bool> answering{false};                      // the client threads run
   bool client_loops_watched = false;                       // main thread
+  std::mutex joining_mutex;
+  std::string joining = "starting";                        // what one of several waits for; empty: `shared` is there
+  admin::AdminServer admin;                                // last: while it listens it asks all of the above
+
+  void joins(const std::string& waits_for) {
+    const std::lock_guard lock(joining_mutex);
+    joining = waits_for;
+  }
+  std::string not_serving() {
+    {
+      const std::lock_guard lock(joining_mutex);
+      if (!joining.empty()) return joining;
+    }
+    switch (shared->state.load()) {
+      case NodeState::starting: return region ? "waiting for the region's map: " + waiting_for(region->status()) : "starting";
+      case NodeState::holding: return "holding: it had data before and started empty (refill it over a link, or zaris node accept-empty)";
+      case NodeState::draining: return "draining";
+      case NodeState::serving: return "";
+    }
+    return "";
+  }
+  Result<void> open_admin() {
+    if (options.config.listeners.admin.address.empty()) return {};
+    return admin.start({options.config.listeners.admin.address});
+  }
+  void note_admin_address() {
+    if (options.config.listeners.admin.address.empty()) return;
+    shared->admin_address = fmt::format("{}:{}", config::parse_address(options.config.listeners.admin.address)->host, admin.port());
+  }
 
   // The client threads begin; from the region's thread where the map was waited for.
   void begin_answering(NodeState state) {
@@ -177,6 +205,14 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     impl->client_tls = *context;
   }
 
+  Impl* const raw = impl.get();
+  admin::add_process_metrics(impl->admin.metrics(), "zarisd", impl->options.version, impl->options.revision);
+  impl->admin.ready_check("serving", [raw] { return raw->not_serving(); });
+  impl->admin.live_check("loops", [raw] {
+    const std::string stuck = raw->loops.stuck(mono_now());
+    return stuck.empty() ? stuck : stuck + " has not moved for 10 s";
+  });
+
   const WallMicros now = wall_now();
   Generation generation;
   if (config.standalone) {
@@ -188,8 +224,13 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     if (!minted) return tl::unexpected(minted.error());
     generation = *minted;
   } else {
-    auto member = RegionMember::open(config, impl->options.version);
+    // That may take as long as etcd is away: whoever looks is to see why.
+    raw->joins("waiting to join its region: etcd has not answered yet");
+    if (auto started = impl->open_admin(); !started) return tl::unexpected(started.error());
+    auto member = RegionMember::open(config, impl->options.version, {impl->options.stop_asked, [raw](const std::string& why) { raw->joins("waiting to join its region: " + why); }});
     if (!member) return tl::unexpected(member.error());
+    if (!*member) return nullptr;
+    raw->joins("starting");
     impl->region = std::move(*member);
     impl->coordinator = &impl->region->coordinator();
   }
@@ -223,6 +264,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     shared.region->hurry = [raw = impl.get()] { raw->region->hurry(); };
     shared.region->status = [raw = impl.get()] { return to_answer(raw->region->status(), raw->options.config); };
   }
+  if (impl->region) impl->note_admin_address();
   // An empty store of a cluster that had data: the coordinator knows already that there was something to lose.
   shared.data_noted = report.had_data;
 
@@ -247,8 +289,6 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   }
 
   impl->reloads.last_ok_us = now;
-  Impl* const raw = impl.get();
-  admin::add_process_metrics(impl->admin.metrics(), "zarisd", impl->options.version, impl->options.revision);
   impl->admin.metrics().add([raw](admin::MetricSink& sink) { raw->certificates.put(sink); });
   add_node_metrics(impl->admin.metrics(), shared, impl->reloads, [raw] {
     const std::lock_guard lock(raw->hash_mutex);
@@ -259,15 +299,6 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     nlohmann::ordered_json status = status_json(*raw->shared);
     if (raw->region) status["region_map"] = to_json(raw->region->status(), raw->options.config);
     return status.dump() + "\n";
-  });
-  impl->admin.ready_check("serving", [raw]() -> std::string {
-    switch (raw->shared->state.load()) {
-      case NodeState::starting: return raw->region ? "waiting for the region's map: " + waiting_for(raw->region->status()) : "starting";
-      case NodeState::holding: return "holding: it had data before and started empty (refill it over a link, or zaris node accept-empty)";
-      case NodeState::draining: return "draining";
-      case NodeState::serving: return "";
-    }
-    return "";
   });
   if (impl->region) {
     // Only what waiting does not cure: while etcd is away a node that serves goes on, and taking clients from it would help nobody.
@@ -284,14 +315,10 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
     // A partition without an owner is nobody's unreadiness: taking all nodes from their clients and from the orchestrator would mend nothing.
     impl->admin.ready_note("partitions", [raw] { return without_owner_text(raw->region->status()); });
   }
-  impl->admin.live_check("loops", [raw] {
-    const std::string stuck = raw->loops.stuck(mono_now());
-    return stuck.empty() ? stuck : stuck + " has not moved for 10 s";
-  });
-  if (!config.listeners.admin.address.empty()) {
-    if (auto started = impl->admin.start({config.listeners.admin.address}); !started) return tl::unexpected(started.error());
-    const auto at = config::parse_address(config.listeners.admin.address);
-    shared.admin_address = fmt::format("{}:{}", at->host, impl->admin.port());
+  raw->joins({});
+  if (config.standalone) {
+    if (auto started = impl->open_admin(); !started) return tl::unexpected(started.error());
+    impl->note_admin_address();
   }
 
   auto node = std::unique_ptr<Node>(new Node(std::move(impl)));

@@ -1,6 +1,7 @@
 // One node that is a whole region: coordinator, store, client listener, maintenance, admin listener. Programs compose it
 // with what else they host (the feed gateway): open() → use store() → serve() → … → drain() → close().
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,12 +20,15 @@ struct NodeOptions {
   config::NodeConfig config;
   std::string version, revision;             // of the program
   std::string config_hash;                   // config::settings_hash
+  // Asked by open() while one of several nodes waits for its region: waits for so long at most; true: the process is to end.
+  std::function<bool(std::chrono::milliseconds)> stop_asked = [](std::chrono::milliseconds) { return false; };
 };
 
 class Node {
  public:
   // Takes the data directory, mints the generation (synced), makes the store with its root, binds the listeners and
   // starts the admin listener; nobody is answered on the client port before serve(). Call before other threads start.
+  // One of several waits for etcd here; its admin listener is open by then. Null: a stop was asked for meanwhile.
   // Errors: the coordinator's, `memory_too_small`, `listen_failed`, the TLS context's.
   [[nodiscard]] static Result<std::unique_ptr<Node>> open(NodeOptions options);
   ~Node();                                   // close()s

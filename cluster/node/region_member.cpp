@@ -116,7 +116,8 @@ class Member final : public RegionMember, public region::Outside, public peer::P
   }
   ~Member() override { stop(); }
 
-  Result<void> open() {
+  // False: a stop was asked for.
+  Result<bool> open(const Joining& joining) {
     auto roster = roster_of(config_);
     if (!roster) return tl::unexpected(roster.error());
     roster_ = std::move(*roster);
@@ -146,6 +147,15 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       if (!client) return tl::unexpected(client.error());
       server_ = *server;
       client_ = *client;
+      // Every other node would turn it away, for ever.
+      const tls::CertificateInfo leaf = server_->chain().front();
+      if (!peer::may_speak_for(config_.node.name, leaf.common_name, leaf.names)) {
+        std::vector<std::string> names = leaf.names;
+        if (std::ranges::find(names, leaf.common_name) == names.end()) names.insert(names.begin(), leaf.common_name);
+        for (std::string& name : names) name = printable(name);
+        return failure("node_certificate_foreign", fmt::format("certificate {} is not of node {}: its names are {}", listener.tls.cert, config_.node.name, fmt::join(names, ", ")),
+                       "give listeners.cluster (or tls) the certificate of this node, or correct node.name");
+      }
     }
     peer::PeerNetOptions net;
     const auto at = config::parse_address(listener.address);
@@ -162,7 +172,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (!opened) return tl::unexpected(opened.error());
     net_ = std::move(*opened);
     thread_ = std::thread([this] { loop_.run(); });
-    return agree();
+    return agree(joining);
   }
 
   coordinator::Coordinator& coordinator() override { return *coordinator_; }
@@ -291,8 +301,8 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     return future.get();
   }
 
-  // Who the region is: what the first of its nodes has written.
-  Result<void> agree() {
+  // Who the region is: what the first of its nodes has written. False: a stop was asked for.
+  Result<bool> agree(const Joining& joining) {
     const region::KeyNames keys{prefix_};
     region::Beginning::Options options;
     options.ours.cluster = ClusterId{random_id()};
@@ -316,20 +326,21 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       auto promise = std::make_shared<std::promise<etcd::TxnAnswer>>();
       auto future = promise->get_future();
       etcd_->txn(beginning.request(), 2000ms, [promise](etcd::TxnAnswer answer) { promise->set_value(std::move(answer)); });
+      while (future.wait_for(20ms) != std::future_status::ready) {
+        if (joining.stop_asked(0ms)) return false;
+      }
       const etcd::TxnAnswer answer = future.get();
       next = beginning.on_answer(answer, on_loop([&] { return net_->told(); }), now());
       if (next == Next::refused || (next == Next::wait && std::chrono::steady_clock::now() >= deadline)) return tl::unexpected(beginning.trouble());
       if (next != Next::wait) continue;
       const Error& trouble = beginning.trouble();
       if (trouble.what != std::exchange(said, trouble.what)) {
+        joining.waits_for(trouble.text());
         if (trouble.code == "etcd_emptied") logging::write(Level::error, "etcd_emptied", trouble.text());
         else if (trouble.code == "region_not_begun") logging::write(Level::info, "region_not_begun", trouble.text());
         else logging::write(Level::warning, "etcd_not_reached", trouble.text());
       }
-      std::mutex mutex;
-      std::condition_variable never;
-      std::unique_lock lock(mutex);
-      never.wait_for(lock, trouble.code == "region_not_begun" ? 50ms : 500ms);
+      if (joining.stop_asked(trouble.code == "region_not_begun" ? 50ms : 500ms)) return false;
     }
     settings_ = beginning.settings();
     if (next == Next::created) logging::write(Level::info, "region_created", fmt::format("region {} begins in etcd as cluster {}", settings_.region, hex16(settings_.cluster.value())));
@@ -341,7 +352,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (settings_.segments != config_.segments) return differs("segments", settings_.segments, config_.segments);
     if (settings_.replication_factor != config_.replication.factor) return differs("replication.factor", settings_.replication_factor, config_.replication.factor);
     coordinator_ = std::make_unique<region::EtcdCoordinator>(*etcd_, keys, settings_);
-    return {};
+    return true;
   }
 
   // Two processes of one name would take each other's connections away.
@@ -544,9 +555,11 @@ class Member final : public RegionMember, public region::Outside, public peer::P
 
 }  // namespace
 
-Result<std::unique_ptr<RegionMember>> RegionMember::open(const config::NodeConfig& config, const std::string& version) {
+Result<std::unique_ptr<RegionMember>> RegionMember::open(const config::NodeConfig& config, const std::string& version, const Joining& joining) {
   auto member = std::make_unique<Member>(config, version);
-  if (auto opened = member->open(); !opened) return tl::unexpected(opened.error());
+  const auto opened = member->open(joining);
+  if (!opened) return tl::unexpected(opened.error());
+  if (!*opened) return nullptr;
   return member;
 }
 

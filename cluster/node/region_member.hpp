@@ -1,6 +1,7 @@
 // What makes a node one of several: the thread that runs the region's core, with its access to etcd and its connections to the other
 // nodes. Between open() and start() the store is made, since it needs the cluster id that etcd holds. Design page cluster.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -59,11 +60,17 @@ struct RegionStatus {
   std::uint64_t leader_changes = 0;          // another leader, or another term, than the one that this node saw before
 };
 
+// While a node has not joined its region; both on the thread that calls open().
+struct Joining {
+  std::function<bool(std::chrono::milliseconds)> stop_asked;   // waits for so long at most; true: this process is to end
+  std::function<void(const std::string&)> waits_for;           // what for, whenever that changes
+};
+
 class RegionMember {
  public:
-  // Reaches etcd (waits up to a minute), agrees on who the region is, binds the cluster listener. Errors: `settings_changed`,
-  // `etcd_…`, `listen_failed`, the TLS contexts'.
-  [[nodiscard]] static Result<std::unique_ptr<RegionMember>> open(const config::NodeConfig& config, const std::string& version);
+  // Reaches etcd (waits up to a minute), agrees on who the region is, binds the cluster listener. Null: a stop was asked for
+  // meanwhile. Errors: `settings_changed`, `etcd_…`, `listen_failed`, the TLS contexts'.
+  [[nodiscard]] static Result<std::unique_ptr<RegionMember>> open(const config::NodeConfig& config, const std::string& version, const Joining& joining);
   virtual ~RegionMember() = default;         // ends the thread
 
   [[nodiscard]] virtual coordinator::Coordinator& coordinator() = 0;

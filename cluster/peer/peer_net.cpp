@@ -28,6 +28,8 @@ constexpr std::size_t drained_below = 64u << 10;
 constexpr std::size_t keep_bytes = 1u << 20;          // a buffer that grew beyond this gives its memory back
 constexpr std::size_t hello_bytes_max = 16u << 10;
 constexpr MonoMicros dial_first_us = 50'000, dial_longest_us = 1'000'000;
+constexpr MonoMicros refusal_us = 60'000'000;          // one that repeats is said once in so long
+constexpr std::size_t refusals_max = 64;               // that are told apart
 
 struct Addresses {
   addrinfo* list = nullptr;
@@ -60,6 +62,7 @@ class Net final : public PeerNet {
     loop_.unwatch(listen_);
     if (listen_ >= 0) ::close(listen_);
     if (ticker_ != 0) loop_.cancel(ticker_);
+    for (auto& [name, peer] : peers_) forget_redial(peer);
   }
 
   Result<void> listen() {
@@ -97,6 +100,7 @@ class Net final : public PeerNet {
   void pause(const std::string& reason) override {
     if (!std::exchange(started_, false)) return;
     loop_.unwatch(listen_);
+    for (auto& [name, peer] : peers_) forget_redial(peer);
     std::vector<int> all;
     for (const auto& [fd, connection] : connections_) all.push_back(fd);
     for (const int fd : all) {
@@ -175,11 +179,17 @@ class Net final : public PeerNet {
     bool wants_flush = false;
     std::uint32_t events = EPOLLIN;
     MonoMicros deadline = 0;     // until it is up
+    MonoMicros up_since = 0;
+  };
+  struct Refusal {
+    MonoMicros said = 0;
+    std::uint64_t more = 0;      // since then
   };
   struct Peer {
     PeerAddress address;
     Connection* connection = nullptr;   // that is up
     bool dialling = false;
+    std::uint64_t redial = 0;           // the moment of the next attempt; one at a time
     MonoMicros wait = dial_first_us;
     MonoMicros heard = 0;
     std::optional<ClusterId> told;      // what it said last that it belongs to
@@ -204,6 +214,7 @@ class Net final : public PeerNet {
 
   void dial(const std::string& name) {
     Peer& peer = peers_.at(name);
+    forget_redial(peer);
     if (!started_ || peer.dialling || peer.connection != nullptr) return;
     peer.dialling = true;
     ++counters_.dialled;
@@ -236,7 +247,15 @@ class Net final : public PeerNet {
     logging::write(Level::debug, "peer_unreachable", name + ": " + why, {{"peer", name}});
     const MonoMicros wait = peer.wait;
     peer.wait = std::min(peer.wait * 2, dial_longest_us);
-    loop_.at(EventLoop::now() + wait, [this, name] { dial(name); });
+    forget_redial(peer);
+    peer.redial = loop_.at(EventLoop::now() + wait, [this, name, &peer] {
+      peer.redial = 0;
+      dial(name);
+    });
+  }
+
+  void forget_redial(Peer& peer) {
+    if (peer.redial != 0) loop_.cancel(std::exchange(peer.redial, 0));
   }
 
   Connection& adopt(int fd, Phase phase, bool dialled, std::string name, std::unique_ptr<tls::Channel> channel) {
@@ -327,11 +346,28 @@ class Net final : public PeerNet {
     return true;
   }
 
+  // A process that is no node of this region comes again and again, for as long as nobody looks.
+  void say_refused(const std::string& peer, const std::string& why) {
+    const MonoMicros now = EventLoop::now();
+    const std::pair key{peer, why};
+    auto at = refusals_.find(key);
+    if (at != refusals_.end() && now - at->second.said < refusal_us) {
+      ++at->second.more;
+      return logging::write(Level::debug, "peer_refused", why, {{"peer", peer}});
+    }
+    if (at == refusals_.end()) {
+      if (refusals_.size() >= refusals_max) refusals_.clear();   // texts may be a stranger's
+      at = refusals_.emplace(key, Refusal{}).first;
+    }
+    at->second.said = now;
+    logging::write(Level::warning, "peer_refused", why, {{"peer", peer}, logging::number("repeated", std::exchange(at->second.more, 0))});
+  }
+
   bool greet(Connection& connection, const protocol::Frame& frame) {
     PeerHello hello;
     const auto refuse = [&](const std::string& why) {
       ++counters_.refused;
-      logging::write(Level::warning, "peer_refused", why, {{"peer", printable(connection.name.empty() ? hello.name : connection.name)}});
+      say_refused(printable(connection.name.empty() ? hello.name : connection.name), why);
       close(connection, why);
       return false;
     };
@@ -341,7 +377,7 @@ class Net final : public PeerNet {
     if (connection.dialled && connection.name != hello.name) return refuse("node " + printable(hello.name) + " answers at the address of " + connection.name);
     if (options_.server) {
       const tls::Peer peer = connection.channel->peer();
-      if (peer.common_name != hello.name && std::ranges::find(peer.names, hello.name) == peer.names.end()) {
+      if (!may_speak_for(hello.name, peer.common_name, peer.names)) {
         return refuse("it says that it is node " + printable(hello.name) + "; its certificate is that of " + printable(peer.common_name));
       }
     }
@@ -359,7 +395,8 @@ class Net final : public PeerNet {
     connection.deadline = 0;
     Peer& peer = peers_.at(hello.name);
     peer.dialling = false;
-    peer.wait = dial_first_us;
+    connection.up_since = EventLoop::now();
+    std::erase_if(refusals_, [&](const auto& one) { return one.first.first == hello.name; });
     // A restarted peer comes before its old connection is known to be dead.
     if (peer.connection != nullptr) close(*peer.connection, "it has connected anew");
     peer.connection = &connection;
@@ -417,6 +454,8 @@ class Net final : public PeerNet {
     const auto peer = peers_.find(name);
     if (peer == peers_.end()) return;
     if (connection.dialled) peer->second.dialling = false;
+    // Not at once: what is up here and refused there would be dialled at the fastest pace for ever.
+    if (was_up && EventLoop::now() - connection.up_since >= dial_longest_us) peer->second.wait = dial_first_us;
     if (was_up && peer->second.connection == &connection) {
       peer->second.connection = nullptr;
       ++counters_.lost;
@@ -451,10 +490,15 @@ class Net final : public PeerNet {
   std::vector<std::unique_ptr<Connection>> dead_;   // freed at the end of the round
   std::vector<int> to_flush_;
   std::size_t unknown_ = 0;
+  std::map<std::pair<std::string, std::string>, Refusal> refusals_;   // by peer and reason
   PeerCounters counters_;
 };
 
 }  // namespace
+
+bool may_speak_for(const std::string& node, const std::string& common_name, const std::vector<std::string>& names) {
+  return common_name == node || std::ranges::find(names, node) != names.end();
+}
 
 Result<std::unique_ptr<PeerNet>> PeerNet::open(EventLoop& loop, PeerNetOptions options, PeerEvents& events) {
   auto net = std::make_unique<Net>(loop, std::move(options), events);

@@ -52,6 +52,9 @@ struct PeerCounters {
   std::uint64_t accepted = 0, dialled = 0, refused = 0, lost = 0, sent_bytes = 0, received_bytes = 0;
 };
 
+// Is a certificate of these names that of the node? Design page security: the common name, or one of the DNS and URI names.
+[[nodiscard]] bool may_speak_for(const std::string& node, const std::string& common_name, const std::vector<std::string>& names);
+
 class PeerNet {
  public:
   // Errors: `listen_failed`.

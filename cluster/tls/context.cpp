@@ -275,6 +275,15 @@ CertificateInfo describe(X509* certificate) {
     }
     BN_free(serial);
   }
+  if (auto* names = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr))) {
+    for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
+      const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
+      if (name->type != GEN_DNS && name->type != GEN_URI) continue;
+      const ASN1_IA5STRING* ia5 = name->type == GEN_DNS ? name->d.dNSName : name->d.uniformResourceIdentifier;
+      out.names.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(ia5)), static_cast<std::size_t>(ASN1_STRING_length(ia5)));
+    }
+    GENERAL_NAMES_free(names);
+  }
   out.not_before_s = unix_seconds(X509_get0_notBefore(certificate));
   out.not_after_s = unix_seconds(X509_get0_notAfter(certificate));
   return out;

@@ -35,6 +35,7 @@ struct CertificateInfo {
   std::string subject;                   // RFC 2253 text: "CN=follower-b,O=Example"
   std::string common_name;
   std::string serial;                    // hex
+  std::vector<std::string> names;        // DNS and URI names
   std::int64_t not_before_s = 0, not_after_s = 0;
 };
 

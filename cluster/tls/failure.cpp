@@ -35,15 +35,7 @@ Peer peer_of(void* handle) {
   out.subject = std::move(info.subject);
   out.common_name = std::move(info.common_name);
   out.not_after_s = info.not_after_s;
-  if (auto* names = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr))) {
-    for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
-      const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
-      if (name->type != GEN_DNS && name->type != GEN_URI) continue;
-      const ASN1_IA5STRING* text = name->type == GEN_DNS ? name->d.dNSName : name->d.uniformResourceIdentifier;
-      out.names.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)), static_cast<std::size_t>(ASN1_STRING_length(text)));
-    }
-    GENERAL_NAMES_free(names);
-  }
+  out.names = std::move(info.names);
   return out;
 }
 

@@ -361,6 +361,17 @@ class Daemon {
 
 }  // namespace
 
+config::Loaded<config::FollowerConfig> load_follower(const config::Sources& sources) {
+  auto loaded = config::load_follower_config(sources);
+  if (!loaded.ok()) return loaded;
+  if (const auto target = client::parse_url(loaded.config.target.url); !target) config::refuse(loaded.settings, loaded.mistakes, "target.url", target.error());
+  for (std::size_t i = 0; i < loaded.config.links.size(); ++i) {
+    const auto source = feed::parse_feed_url(loaded.config.links[i].source.url);
+    if (!source) config::refuse(loaded.settings, loaded.mistakes, fmt::format("links[{}].source.url", i), source.error());
+  }
+  return loaded;
+}
+
 int run_follower(config::Loaded<config::FollowerConfig> loaded, const config::Sources& sources, const BuildInfo& build) {
   admin::Signals signals;
   const auto& log = loaded.config.logging;
@@ -377,7 +388,7 @@ int run_follower(config::Loaded<config::FollowerConfig> loaded, const config::So
   if (!daemon.open()) return exit_configuration;
   return daemon.run(signals, [&] {
     admin::notify_reloading();
-    auto next = config::load_follower_config(sources);
+    auto next = load_follower(sources);
     if (!next.ok()) {
       logging::write(Level::error, "config_reload_refused", config::show(next.mistakes));
     } else {

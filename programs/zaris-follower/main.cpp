@@ -20,7 +20,7 @@ With --probe: 0 yes, 1 no, 4 nobody answers.)";
 int main(int argc, char** argv) {
   using namespace zaris;
   const config::DaemonText text{"zaris-follower", "Keeps a cluster in this region in step with a source region's change feed.", examples, build_version};
-  return daemon_main(argc, argv, text, config::load_follower_config, [](config::Loaded<config::FollowerConfig> loaded, const config::Sources& sources) {
+  return daemon_main(argc, argv, text, follower::load_follower, [](config::Loaded<config::FollowerConfig> loaded, const config::Sources& sources) {
     return follower::run_follower(std::move(loaded), sources, {build_version, build_revision});
   });
 }

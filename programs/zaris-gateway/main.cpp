@@ -58,6 +58,14 @@ Result<std::vector<client::ClientOptions>> seeds_of(const config::GatewayConfig&
   return out;
 }
 
+// What is right here is not refused at the start.
+config::Loaded<config::GatewayConfig> load(const config::Sources& sources) {
+  auto loaded = config::load_gateway_config(sources);
+  if (!loaded.ok()) return loaded;
+  if (const auto seeds = seeds_of(loaded.config); !seeds) config::refuse(loaded.settings, loaded.mistakes, "upstream.seeds", seeds.error());
+  return loaded;
+}
+
 std::uint32_t unowned(const feed::RoutingTable& table) {
   std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < table.segments; ++i) count += table.owner(SegmentId{static_cast<std::uint16_t>(i)}) == nullptr ? 1 : 0;
@@ -132,7 +140,7 @@ class Daemon {
   void reload(config::Sources sources) {
     admin::notify_reloading();
     sources.environment = config::process_environment();
-    auto next = config::load_gateway_config(sources);
+    auto next = load(sources);
     const auto refused = [&](const std::string& why) {
       logging::write(Level::error, "config_reload_refused", "the running configuration stays in force: " + why);
       admin::notify_ready("reload refused: " + why);
@@ -257,5 +265,5 @@ int run(config::Loaded<config::GatewayConfig> loaded, const config::Sources& sou
 
 int main(int argc, char** argv) {
   const config::DaemonText text{"zaris-gateway", "A region's front door for the change feed: one address for all of its nodes.", examples, zaris::build_version};
-  return daemon_main(argc, argv, text, config::load_gateway_config, run);
+  return daemon_main(argc, argv, text, load, run);
 }

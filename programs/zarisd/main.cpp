@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <utility>
 
 #include "cluster/admin/service.hpp"
 #include "cluster/logging/event_log.hpp"
@@ -76,8 +77,19 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
   for (const std::string& warning : running.warnings) logging::write(Level::warning, "config_warning", warning);
 
   raise_descriptor_limit(running.config);
-  auto opened = node::Node::open({running.config, zaris::build_version, zaris::build_revision, config::settings_hash(running.settings)});
+  bool reload_asked = false;                 // while it waits for its region
+  const auto stop_asked = [&](std::chrono::milliseconds within) {
+    const admin::Signal signal = signals.wait(static_cast<int>(within.count()));
+    reload_asked = reload_asked || signal == admin::Signal::reload;
+    return signal == admin::Signal::terminate;
+  };
+  auto opened = node::Node::open({running.config, zaris::build_version, zaris::build_revision, config::settings_hash(running.settings), stop_asked});
   if (!opened) return refuse(opened.error());
+  if (!*opened) {
+    admin::notify_stopping("stopped before it had joined its region");
+    logging::write(Level::info, "stopped", "stopped before it had joined its region");
+    return 0;
+  }
   node::Node& node = **opened;
   auto hosted = HostedFeed::start(node);
   if (!hosted) return refuse(hosted.error());
@@ -91,7 +103,7 @@ int run(config::Loaded<config::NodeConfig> running, const config::Sources& sourc
   while (true) {
     const admin::Signal signal = signals.wait(1000);
     if (signal == admin::Signal::terminate) break;
-    if (signal == admin::Signal::reload) reload(node, running, sources);
+    if (signal == admin::Signal::reload || std::exchange(reload_asked, false)) reload(node, running, sources);
     const auto now = Clock::now();
     node.poll_certificates();
     if (const auto failed = node.failed()) {

@@ -11,7 +11,6 @@ import json
 import pathlib
 import signal
 import sys
-import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -26,17 +25,6 @@ def zaris(region, *arguments, check=False):
 
 def partitions(region):
     return json.loads(zaris(region, "store", "show", "-o", "json").stdout)["partitions"]
-
-
-def readiness(node):
-    """(is it ready, its checks by name, its notes by name), whatever the answer's status."""
-    request = urllib.request.Request(f"http://127.0.0.1:{node.admin_port}/readyz", headers={"Accept": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            body = json.loads(answer.read())
-    except urllib.error.HTTPError as no:
-        body = json.loads(no.read())
-    return body["ok"], {c["name"]: c["reason"] for c in body["checks"]}, {n["name"]: n["what"] for n in body["notes"]}
 
 
 def groups(region):
@@ -61,8 +49,8 @@ def lost_group(region, gone, here):
     for node in gone:
         node.kill()
     eventually(lambda: [p["state"] for p in partitions(region) if p["primary"] in names] == ["unavailable"] * 2, "their partitions are unavailable", 60)
-    eventually(lambda: "not served" in readiness(here[0])[2].get("partitions", ""), "the readiness of a node that lives says so", 10)
-    assert all(readiness(node)[0] for node in here), "and is not lost by it"
+    eventually(lambda: "not served" in here[0].readiness()[2].get("partitions", ""), "the readiness of a node that lives says so", 10)
+    assert all(node.readiness()[0] for node in here), "and is not lost by it"
 
     said = zaris(region, "node", "accept-empty", "--yes")
     assert said.returncode == 0 and said.stderr.count("nobody who lives may begin them: the wish waits for") == 2 and "--undo" in said.stderr, said.stderr
@@ -114,8 +102,8 @@ def owner_gone_without_etcd(region, victim, witness):
         own = [p["state"] for p in json.loads(witness.http("/v1/status"))["region_map"]["partitions"] if p["owner"] == victim.name]
         assert own == ["not_heard"], own
         assert witness.metrics()['zaris_cluster_partitions{state="not_heard"}'] == 1
-        assert "is not heard" in readiness(witness)[2]["partitions"]
-        assert readiness(witness)[0], readiness(witness)
+        assert "is not heard" in witness.readiness()[2]["partitions"]
+        assert witness.readiness()[0], witness.readiness()
     finally:
         region.etcd.signal(signal.SIGCONT)
     eventually(lambda: zaris(region, "status").stderr.count("is not heard") == 0, "with etcd another takes it", 60)

@@ -85,15 +85,26 @@ class Process:
         except urllib.error.HTTPError:
             return None
 
+    def readiness(self):
+        """(is it ready, its checks by name, its notes by name), whatever the answer's status."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.admin_port}/readyz", headers={"Accept": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=5) as answer:
+                body = json.loads(answer.read())
+        except urllib.error.HTTPError as no:
+            body = json.loads(no.read())
+        return body["ok"], {c["name"]: c["reason"] for c in body["checks"]}, {n["name"]: n["what"] for n in body["notes"]}
+
     def json(self, path):
         return json.loads(self.http(path) or "null")
 
     def metrics(self):
-        """{name{labels}: value} of /metrics."""
+        """{name{labels}: value} of /metrics; one series twice would be refused by who scrapes it."""
         found = {}
         for line in self.http("/metrics").splitlines():
             if line and not line.startswith("#"):
                 series, _, value = line.rpartition(" ")
+                assert series not in found, f"{self.name}: /metrics has {series} twice"
                 found[series] = float(value)
         return found
 

@@ -77,5 +77,24 @@ TEST(CertificateWatch, ABadPairKeepsTheOldOneAndIsCountedOnce) {
   EXPECT_NE(context->chain().front().serial, serial);
 }
 
+TEST(CertificateWatch, AListenerThatAlsoDialsIsShownAndCountedOnce) {
+  Files files;
+  const auto accepts = files.context(), dials = files.context();
+  CertificateWatch watch;
+  watch.add("cluster", accepts);
+  watch.add("cluster", dials);
+  files.renew();
+  watch.reload();
+  EXPECT_EQ(accepts->chain().front().serial, dials->chain().front().serial);
+  const std::string text = scrape(watch);
+  for (const std::string series : {R"(zaris_tls_certificate_not_after_timestamp_seconds{listener="cluster",kind="leaf"} )",
+                                   R"(zaris_tls_certificate_not_before_timestamp_seconds{listener="cluster",kind="leaf"} )",
+                                   R"(zaris_tls_reloads_total{listener="cluster",result="ok"} 1)", R"(zaris_tls_reloads_total{listener="cluster",result="refused"} 0)"}) {
+    const auto first = text.find(series);
+    EXPECT_NE(first, std::string::npos) << series << " in " << text;
+    EXPECT_EQ(text.find(series, first + 1), std::string::npos) << series << " in " << text;
+  }
+}
+
 }  // namespace
 }  // namespace zaris::admin

@@ -61,6 +61,20 @@ TEST(Load, defaults_are_those_of_the_design) {
   EXPECT_EQ(c.node.on_empty_start, OnEmptyStart::serve);
 }
 
+TEST(Load, a_key_of_one_text_takes_whatever_flag_or_variable_says) {
+  const auto by_flag = load_node_config(flags({data_dir, {"listeners.client.address", "[::1]:7861", "--set"}, {"etcd.prefix", "{/zaris", "--set"}, {"roster[0].name", "[a", "--set"},
+                                               {"roster.0.host", "[::1]", "--set"}}));
+  EXPECT_THAT(texts(by_flag), testing::Each(testing::Not(HasSubstr("YAML"))));
+  EXPECT_EQ(by_flag.config.listeners.client.address, "[::1]:7861");
+  EXPECT_EQ(by_flag.config.etcd.prefix, "{/zaris");
+  ASSERT_EQ(by_flag.config.roster.size(), 1u);
+  EXPECT_EQ(by_flag.config.roster[0].name, "[a");
+  EXPECT_EQ(by_flag.config.roster[0].host, "[::1]");
+  const auto by_variable = load_node_config({{}, {data_dir}, {{"ZARIS_LISTENERS_CLIENT_ADDRESS", "[::1]:7861"}}});
+  ASSERT_TRUE(by_variable.ok()) << show(by_variable.mistakes);
+  EXPECT_EQ(by_variable.config.listeners.client.address, "[::1]:7861");
+}
+
 TEST(Load, flags_win_over_environment_over_later_files_over_earlier_ones_over_defaults) {
   const Folder folder;
   const std::string one = folder.file("one.yaml", "region: file1\nstore: file1\nnode: {name: file1, data_dir: /tmp/a}\nlimits: {connections: 1}\n");

@@ -203,6 +203,64 @@ TEST_F(Peers, nobody_gets_in_under_anothers_name_or_from_another_cluster) {
   EXPECT_TRUE(a->eventually([&] { return a->up.contains("b"); }));
 }
 
+std::uint64_t dialled(TestNode& at) {
+  return at.on_loop([](PeerNet& net) { return net.counters().dialled; });
+}
+
+// A node that dials one that is not there: how often it has, is the clock of the tests below.
+class Pace {
+ public:
+  explicit Pace(PeerNetOptions options) : node_(for_one(std::move(options)), ClusterId{77}) {}
+  void wait_for(std::uint64_t attempts) {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (dialled(node_) < attempts && std::chrono::steady_clock::now() < deadline) ::poll(nullptr, 0, 5);
+    ASSERT_GE(dialled(node_), attempts);
+  }
+
+ private:
+  static PeerNetOptions for_one(PeerNetOptions options) {
+    options.port = 0;
+    options.roster = {{"z", "127.0.0.1", free_port()}};
+    return options;
+  }
+  TestNode node_;
+};
+
+TEST_F(Peers, a_node_that_pauses_and_goes_on_dials_no_more_often_for_it) {
+  roster_.resize(2);                                   // b is not there
+  auto a = node("a");
+  for (int i = 0; i < 20; ++i) {
+    (void)a->on_loop([](PeerNet& net) { return net.pause("its name is taken"), net.start(cluster), true; });
+  }
+  Pace pace(options("c"));
+  const std::uint64_t before = dialled(*a);
+  pace.wait_for(8);
+  EXPECT_LE(dialled(*a) - before, 16u);
+}
+
+TEST_F(Peers, who_is_refused_again_and_again_comes_slowly_and_is_said_once) {
+  ::testing::internal::CaptureStderr();
+  auto c = node("c");
+  auto a = node("a", "other");                         // up for itself, refused by c
+  auto of_another_store = options("b");
+  of_another_store.self.store = "another";
+  TestNode b(of_another_store, cluster);
+  Pace pace(options("d", "c"));
+  pace.wait_for(8);
+  const auto times = [](TestNode& at) { return at.on_loop([](PeerNet& net) { return net.counters().refused; }); };
+  EXPECT_GE(times(*c), 4u);
+  EXPECT_LE(dialled(*a), 40u);                         // two peers
+  EXPECT_TRUE(a->eventually([&] { return a->downs["c"].size() >= 2; }));
+  EXPECT_LE(times(*c), 40u);
+  a.reset();
+  c.reset();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  std::size_t said = 0;
+  for (auto at = log.find("peer_refused"); at != std::string::npos; at = log.find("peer_refused", at + 1)) ++said;
+  EXPECT_LE(said, 8u) << log;                          // each of the pairs once, at either end
+  EXPECT_GE(said, 2u) << log;
+}
+
 TEST_F(Peers, a_node_that_does_not_know_its_region_yet_learns_what_the_others_belong_to) {
   auto b = node("b");
   const auto told = [](TestNode& at) { return at.on_loop([](PeerNet& net) { return net.told(); }); };
