@@ -68,7 +68,9 @@ void Pins::clear(const PinKey& key, SegmentId segment) {
   const std::lock_guard hold(lock_);
   auto it = pins_.find(key);
   if (it == pins_.end()) return;
-  unset(it->second, it->second.at[segment.value()]);
+  At& a = it->second.at[segment.value()];
+  unset(it->second, a);
+  if (owned_[segment.value()]) found(it->second, a);
   (void)next(it);
 }
 

@@ -20,7 +20,8 @@ class Pins {
   void set(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now);
   void attach(const PinKey& key, bool attached, WallMicros now);
   bool drop(const PinKey& key);
-  // Holds nothing in this segment any more. A pin that holds nothing at all, has lost nothing and is not attached is none.
+  // Holds nothing in this segment any more; what was lost here is forgotten by who owns it alone. A pin that holds nothing at all,
+  // has lost nothing and is not attached is none.
   void clear(const PinKey& key, SegmentId segment);
   // Who owns a segment here and who follows it change places. What the former owner kept for its replicas (`replicas`: their
   // pins' target) is nobody's need any more; readers' places stay, as the next owner's.

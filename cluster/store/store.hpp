@@ -243,7 +243,8 @@ class Store {
   virtual void set_pin_place(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now) = 0;
   virtual void attach_pin(const PinKey& key, bool attached, WallMicros now) = 0;
   virtual bool drop_pin(const PinKey& key) = 0;
-  // The pin holds nothing in this segment any more; it is gone when it holds nothing anywhere, has lost nothing and nobody is on it.
+  // The pin holds nothing in this segment any more, nor has it lost anything there if that is owned here. It is gone when that is so
+  // everywhere and nobody is on it.
   virtual void clear_pin(const PinKey& key, SegmentId segment) = 0;
   [[nodiscard]] virtual std::vector<PinInfo> pins(WallMicros now) const = 0;
   // Empty: no such pin, none in this segment, or lost.

@@ -110,6 +110,14 @@ TEST_F(MemberPins, WhatAnOwnerKeptForItsReplicasGoesWithTheOwnership) {
   EXPECT_TRUE(store->pins(start_time).empty());
 }
 
+TEST_F(MemberPins, WhatAReplicaLostIsForgottenWhenItFollowsNoMore) {
+  store->drop_pin(reader);
+  store->set_pin(of_replica, {}, seg0, store->state(seg0).head, start_time);
+  lose();
+  store->clear_pin(of_replica, seg0);
+  EXPECT_TRUE(store->pins(start_time).empty());
+}
+
 TEST_F(MemberPins, AReadersPlacesStayForTheNextOwnerAndGoWithTheCopy) {
   store->set_role(seg0, SegmentRole::replica);
   EXPECT_TRUE(store->pin_place(reader, seg0));
