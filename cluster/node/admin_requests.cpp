@@ -195,7 +195,7 @@ protocol::StatusAnswer status_of(NodeShared& node, WallMicros now) {
   answer.links = static_cast<std::uint32_t>(links->links.size());
   // What is held for replicas bears the region's own id.
   const auto pins = node.store.pins(now);
-  answer.pins = static_cast<std::uint32_t>(std::count_if(pins.begin(), pins.end(), [&](const store::PinInfo& pin) { return pin.key.target != answer.cluster; }));
+  answer.pins = static_cast<std::uint32_t>(std::count_if(pins.begin(), pins.end(), [&](const store::PinInfo& pin) { return pin.holds_here() && pin.key.target != answer.cluster; }));
   answer.connections = node.connections();
   const auto mono = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
   answer.uptime_us = static_cast<std::uint64_t>(mono - node.started_mono_us);
@@ -290,6 +290,7 @@ Status RequestExecutor::copies(const Frame& frame, std::string& out) {
 Status RequestExecutor::list_pins(const Frame& frame, std::string& out) {
   protocol::ListPinsAnswer answer;
   for (const store::PinInfo& pin : node_.store.pins(now_)) {
+    if (!pin.holds_here()) continue;
     protocol::PinRow row;
     row.principal = pin.key.principal;
     row.link = pin.key.link;

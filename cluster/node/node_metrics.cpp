@@ -51,11 +51,11 @@ constexpr MetricFamily log_appended_bytes{"zaris_log_appended_bytes_total", Metr
 constexpr MetricFamily log_truncated{"zaris_log_truncated_entries_total", MetricType::counter, "", "Records dropped from the old end of the op-log."};
 constexpr MetricFamily log_pinned{"zaris_log_pinned_bytes", MetricType::gauge, "holder: follower", "Op-log that cannot be dropped yet because a reader of this kind still needs it."};
 constexpr MetricFamily log_complete_since{"zaris_log_complete_since_timestamp_seconds", MetricType::gauge, "", "Unix time since which every commit is still in the log: a reader that was away for longer needs a full copy, unless its pin held the log."};
-constexpr MetricFamily pins{"zaris_pins", MetricType::gauge, "state: attached, away, lost", "Pins of followers on the op-log by state."};
+constexpr MetricFamily pins{"zaris_pins", MetricType::gauge, "state: attached, away, lost", "Pins of followers on the op-log by state. lost: cut, and its reader has not been back at this node since."};
 constexpr MetricFamily pins_lost{"zaris_pins_lost_total", MetricType::counter, "", "Pins cut because they had reached log.pin_bytes or log.pin_age: their reader needs a full copy."};
-constexpr MetricFamily pin_bytes{"zaris_pin_held_bytes", MetricType::gauge, "principal; link; scope_id", "Op-log that this pin holds."};
+constexpr MetricFamily pin_bytes{"zaris_pin_held_bytes", MetricType::gauge, "principal; link; scope_id", "Op-log of what this node owns that this pin holds: never more than zaris_log_used_bytes."};
 constexpr MetricFamily pin_age{"zaris_pin_idle_seconds", MetricType::gauge, "principal; link; scope_id", "Time since this pin was last moved by an acknowledgement."};
-constexpr MetricFamily pin_left{"zaris_pin_seconds_left", MetricType::gauge, "principal; link; scope_id", "Time until a bound cuts this pin at the present write rate; +Inf: not in sight."};
+constexpr MetricFamily pin_left{"zaris_pin_seconds_left", MetricType::gauge, "principal; link; scope_id", "Time until a bound cuts this pin at the rate of the last half minute's writes; +Inf: not in sight, as for a reader that is there and keeps up."};
 constexpr MetricFamily pin_attached{"zaris_pin_attached", MetricType::gauge, "principal; link; scope_id", "1 while a session is on this pin, 0 while its reader is away."};
 constexpr MetricFamily pin_used{"zaris_pin_used_ratio", MetricType::gauge, "principal; link; scope_id", "The larger part of what this pin may hold that it has used: bytes of log.pin_bytes, or, while its reader is away, time of log.pin_age."};
 constexpr MetricFamily site_role{"zaris_site_role", MetricType::gauge, "role: active, mixed, standby", "1 for what this region is: active, fed by links in part, or in whole."};
@@ -175,7 +175,7 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
   std::uint64_t attached = 0, away = 0, lost = 0;
   const ClusterId own = node.coordinator.cluster_id();
   for (const store::PinInfo& pin : node.store.pins(now)) {
-    if (pin.key.target == own) continue;  // held for a replica of this region, which has metrics of its own
+    if (pin.key.target == own || !pin.holds_here()) continue;  // held for a replica of this region, which has metrics of its own
     ++(pin.lost ? lost : pin.attached ? attached : away);
     const admin::Labels labels{{"principal", printable(pin.key.principal)}, {"link", printable(pin.key.link)}, {"scope_id", hex16(pin.key.scope.value())}};
     sink.put(pin_bytes, d(pin.held_bytes), labels);

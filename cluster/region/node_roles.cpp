@@ -67,10 +67,14 @@ void NodeRoles::update() {
       const PartitionOwner* row = mirror_.ownership()->value.find(partition.id);
       if (row == nullptr) continue;
       Role& role = role_of(partition);
-      role.group.clear();
+      std::set<std::string> group;
       for (const std::string& member : partition.members()) {
-        if (member != options_.self) role.group.insert(member);
+        if (member != options_.self) group.insert(member);
       }
+      for (const std::string& member : role.group) {
+        if (!group.contains(member)) release_pin(role, member);
+      }
+      role.group = std::move(group);
       role.granter.learn(row->generation);
       each_segment(role, [&](SegmentId segment) { replicator_.learn(segment, row->generation); });
       // Both are written in one transaction; the one without the other is not what is to be begun.
@@ -98,6 +102,12 @@ void NodeRoles::update() {
     publish(role);
   }
   ask_grants();
+}
+
+// Whoever has left the map may be gone for good, and says nothing of it; nothing is kept for it any more.
+void NodeRoles::release_pin(const Role& role, const std::string& member) {
+  const store::PinKey pin = replication::replica_pin(store_, member);
+  each_segment(role, [&](SegmentId segment) { store_.clear_pin(pin, segment); });
 }
 
 void NodeRoles::follow_owner(Role& role, const Partition& partition, const PartitionOwner& row) {

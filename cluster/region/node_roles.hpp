@@ -114,6 +114,7 @@ class NodeRoles {
     for (std::uint32_t i = 0; i < role.segments; ++i) f(SegmentId{static_cast<std::uint16_t>(role.first.value() + i)});
   }
   void follow_owner(Role& role, const ownership::Partition& partition, const ownership::PartitionOwner& row);
+  void release_pin(const Role& role, const std::string& member);
   void begin_possession(Role& role, const ownership::PartitionOwner& row);
   void step(Role& role);
   void ask_holders(Role& role);

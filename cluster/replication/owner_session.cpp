@@ -66,6 +66,7 @@ void OwnerSession::on_message(const protocol::Frame& frame, Now now) {
 void OwnerSession::handle(Follow& message) {
   for (const SegmentId id : message.stop) {
     if (outside(id, segment_count_)) return end("replication_malformed", fmt::format("segment {} of {}", id.value(), segment_count_));
+    if (!at(id).pull) store_.clear_pin(own_pin_, id);  // who does not follow needs no log
     leave(id);
   }
   for (FollowRow& row : message.rows) {

@@ -102,7 +102,7 @@ void OwnerSession::begin_pins_round() {
       pins_attached_ = false;
       for (Segment& s : segments_) s.pinned.reset();
     }
-    if (info.lost || is_replica_pin(store_, info.key)) continue;
+    if (is_replica_pin(store_, info.key)) continue;
     TrackedPin& pin = pins_[info.key];
     pin.scope = info.scope;
     pin.there = true;
@@ -125,8 +125,7 @@ bool OwnerSession::say_pins(std::string& out) {
     for (; pins_row_ < segment_count_ && changes.rows.size() < pin_rows_in_frame; ++pins_row_) {
       const SegmentId id{static_cast<std::uint16_t>(pins_row_)};
       if (!follows(at(id)) || at(id).pull) continue;
-      auto place = pin.there ? store_.pin_place(key, id) : std::nullopt;
-      if (place && place->acknowledged == holds_nothing) place.reset();
+      const auto place = pin.there ? store_.pin_place(key, id) : std::nullopt;
       const auto told = pin.told.find(id.value());
       const bool was_told = told != pin.told.end();
       const bool same = place && was_told && told->second.acknowledged == place->acknowledged && told->second.moved == place->moved;

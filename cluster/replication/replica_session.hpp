@@ -109,7 +109,6 @@ class ReplicaSession {
   void handle(const Floors& message);
   void handle(const Pins& message);
   void handle(const ClosedTimeMessage& message);
-  void unpin(const store::PinKey& key, const Scope& scope, std::span<const SegmentId> segments);
   void settle(std::span<const SegmentId> segments);
   void keep_newer(SegmentId id, store::MarksSince& marks) const;
 

@@ -65,25 +65,18 @@ void ReplicaSession::handle(const Pins& message) {
       return end("replication_malformed", fmt::format("more than {} pins", options_.pins_max));
     }
     std::set<SegmentId>& told = pins_told_[pin.key];
-    std::vector<SegmentId> gone;
     for (const PinRow& row : pin.rows) {
       if (!known(row.segment)) return;
       if (!follows(at(row.segment)) || at(row.segment).pull) continue;
       if (row.place) {
         // The log between `acknowledged` and `moved` may never have been here: what the owner's trimmer found is taken over.
         store_.set_pin_place(pin.key, pin.scope, row.segment, *row.place, now_.wall_us);
-        if (!store_.pin_place(pin.key, row.segment)) {
-          // Our own bounds had cut it, the owner's have not.
-          store_.drop_pin(pin.key);
-          store_.set_pin_place(pin.key, pin.scope, row.segment, *row.place, now_.wall_us);
-        }
         told.insert(row.segment);
       } else {
         told.erase(row.segment);
-        gone.push_back(row.segment);
+        store_.clear_pin(pin.key, row.segment);  // its others may be of other owners, or our own
       }
     }
-    unpin(pin.key, pin.scope, gone);
     if (told.empty()) pins_told_.erase(pin.key);
   }
   for (const SegmentId id : message.settled) {
@@ -92,39 +85,16 @@ void ReplicaSession::handle(const Pins& message) {
   settle(message.settled);
 }
 
-// Other segments of this pin may be of other owners, or our own.
-void ReplicaSession::unpin(const store::PinKey& key, const Scope& scope, std::span<const SegmentId> segments) {
-  if (segments.empty()) return;
-  SegmentSet here(segment_count_);
-  for (const SegmentId id : segments) here.insert(id);
-  bool elsewhere = false;
-  for (std::uint32_t i = 0; i < segment_count_ && !elsewhere; ++i) {
-    const SegmentId id{static_cast<std::uint16_t>(i)};
-    if (here.contains(id)) continue;
-    const auto place = store_.pin_place(key, id);
-    elsewhere = place && place->acknowledged != holds_nothing;
-  }
-  if (!elsewhere) {
-    store_.drop_pin(key);
-    return;
-  }
-  for (const SegmentId id : segments) {
-    if (store_.pin_place(key, id)) store_.set_pin(key, scope, id, holds_nothing, now_.wall_us);
-  }
-}
-
 // What is pinned in these segments and was not told since they are followed is from before.
 void ReplicaSession::settle(std::span<const SegmentId> segments) {
   if (segments.empty()) return;
   for (const store::PinInfo& info : store_.pins(now_.wall_us)) {
     if (is_replica_pin(store_, info.key)) continue;
     const auto told = pins_told_.find(info.key);
-    std::vector<SegmentId> gone;
     for (const SegmentId id : segments) {
       if (!follows(at(id)) || at(id).pull || (told != pins_told_.end() && told->second.contains(id))) continue;
-      if (const auto place = store_.pin_place(info.key, id); place && place->acknowledged != holds_nothing) gone.push_back(id);
+      store_.clear_pin(info.key, id);
     }
-    unpin(info.key, info.scope, gone);
   }
 }
 

@@ -1,6 +1,5 @@
 // What both ends of a replication session share.
 #pragma once
-#include <limits>
 #include <string>
 
 #include "cluster/record/position.hpp"
@@ -19,9 +18,5 @@ struct SessionEnd {
   std::string code;
   std::string text;
 };
-
-// Where a pin stands in a segment in which it holds nothing, while it still holds others: a store drops pins whole.
-inline constexpr Position holds_nothing{Generation{std::numeric_limits<std::uint32_t>::max()},
-                                        Revision{std::numeric_limits<std::uint64_t>::max()}};
 
 }  // namespace zaris::replication

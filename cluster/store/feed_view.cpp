@@ -5,6 +5,27 @@
 #include "cluster/store/store_impl.hpp"
 
 namespace zaris::store {
+namespace {
+
+constexpr std::uint64_t keeps_up = 16;  // holds less than this part of its bound
+
+std::optional<double> seconds_left(const PinInfo& info, const StoreOptions& options, double rate, WallMicros now) {
+  if (info.held_records == 0 || (info.attached && info.held_bytes < info.bytes_max / keeps_up)) return std::nullopt;
+  std::optional<double> left;
+  if (!info.attached) {
+    const std::uint64_t away = now > info.moved_us ? now - info.moved_us : 0;
+    left = static_cast<double>(options.log_pin_age_us > away ? options.log_pin_age_us - away : 0) / 1e6;
+  }
+  const std::uint64_t room = info.bytes_max > info.held_bytes ? info.bytes_max - info.held_bytes : 0;
+  if (room == 0) return 0;
+  if (rate > 0) {
+    const double by_bytes = static_cast<double>(room) / rate / 1e6;
+    left = left ? std::min(*left, by_bytes) : by_bytes;
+  }
+  return left;
+}
+
+}  // namespace
 
 Digest StoreImpl::slot_digest(Slot slot, std::uint64_t* count) const {
   Segment& s = segment(segment_of(slot, options_.segments));
@@ -80,37 +101,27 @@ void StoreImpl::set_pin_place(const PinKey& key, const Scope& scope, SegmentId i
   if (options_.cluster_member) floors_moved_.store(true, std::memory_order_relaxed);
 }
 
+void StoreImpl::clear_pin(const PinKey& key, SegmentId id) {
+  (void)segment(id);
+  pins_.clear(key, id);
+  if (options_.cluster_member) floors_moved_.store(true, std::memory_order_relaxed);
+}
+
 std::vector<PinInfo> StoreImpl::pins(WallMicros now) const {
   auto rows = pins_.rows();
   std::vector<PinInfo> out;
   out.reserve(rows.size());
-  // At the present write rate: what was appended over the time that the log reaches back.
-  const std::uint64_t held = log_share_.bytes.load(std::memory_order_relaxed);
+  const double rate = write_rate_.bytes_per_us();
   for (auto& row : rows) {
     PinInfo info = std::move(row.info);
     info.bytes_max = options_.log_pin_bytes;
-    if (!info.lost) {
-      for (const auto& [id, above] : row.at) {
-        const Segment& s = segment(id);
-        info.held_bytes += s.log.bytes_after(above);
-        const std::uint64_t head = s.log.head().value();
-        info.held_records += head > above.value() ? head - above.value() : 0;
-      }
-      if (info.held_records > 0 && !info.attached) {
-        const std::uint64_t away = now > info.moved_us ? now - info.moved_us : 0;
-        const std::uint64_t age_left = options_.log_pin_age_us > away ? options_.log_pin_age_us - away : 0;
-        info.seconds_left = static_cast<double>(age_left) / 1e6;
-      }
-      if (info.held_records > 0 && now > info.moved_us && options_.log_pin_bytes > held) {
-        const double rate = static_cast<double>(info.held_bytes) / static_cast<double>(now - info.moved_us);  // bytes per microsecond
-        if (rate > 0) {
-          const double by_bytes = static_cast<double>(options_.log_pin_bytes - held) / rate / 1e6;
-          info.seconds_left = info.seconds_left ? std::min(*info.seconds_left, by_bytes) : by_bytes;
-        }
-      } else if (info.held_records > 0 && options_.log_pin_bytes <= held) {
-        info.seconds_left = 0;
-      }
+    for (const auto& [id, above] : row.at) {
+      const Segment& s = segment(id);
+      info.held_bytes += s.log.bytes_after(above);
+      const std::uint64_t head = s.log.head().value(), from = std::max(above.value() + 1, s.log.floor().value());
+      info.held_records += head + 1 > from ? head + 1 - from : 0;
     }
+    info.seconds_left = seconds_left(info, options_, rate, now);
     out.push_back(std::move(info));
   }
   return out;

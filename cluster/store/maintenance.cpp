@@ -160,6 +160,14 @@ bool StoreImpl::trim_replicas(WallMicros now) {
 
 bool StoreImpl::trim_log(WallMicros now) {
   constexpr int per_call = 256;
+  if (write_rate_.due(now)) {
+    const std::uint64_t of = owned_changes_.load(std::memory_order_relaxed);
+    std::uint64_t appended = 0;
+    for (const auto& s : segments_) {
+      if (s->owned()) appended += s->log.bytes_total();
+    }
+    write_rate_.sample(appended, of, now);
+  }
   const bool more = options_.cluster_member && trim_replicas(now);
   const auto held = [this] { return log_share_.bytes.load(std::memory_order_relaxed); };
   if (held() <= options_.log_budget_bytes) return more;

@@ -22,6 +22,8 @@ void StoreImpl::change_role(Segment& s, SegmentRole role) {
   s.unreported_bytes = 0;
   s.owner_floor = Revision{0};
   s.log.count_as_owned(is_owned);
+  pins_.owned(s.id, is_owned, options_.cluster);
+  owned_changes_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void StoreImpl::set_role(SegmentId id, SegmentRole role) {
@@ -29,6 +31,7 @@ void StoreImpl::set_role(SegmentId id, SegmentRole role) {
   Segment& s = segment(id);
   const std::lock_guard hold(s.lock);
   change_role(s, role);
+  if (role == SegmentRole::none) pins_.leave(id);
   for (auto& [key, state] : s.marks) s.drop_view(state);
 }
 

@@ -35,7 +35,7 @@ std::unique_ptr<Store> Store::create(const StoreOptions& options, const StoreSta
 }
 
 StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
-    : options_(options), dirty_(std::make_shared<DirtyMaps>(options.segments)), pins_(options.segments) {
+    : options_(options), dirty_(std::make_shared<DirtyMaps>(options.segments)), pins_(options.segments, !options.cluster_member) {
   ZARIS_ASSERT(valid_segment_count(options.segments), options.segments);
   segment_shift_ = static_cast<unsigned>(std::countr_zero(slots_per_segment(options.segments)));
   log_share_.pool = std::make_shared<ChunkPool>(std::max<std::size_t>(options.log_budget_bytes / 8, 1u << 20));

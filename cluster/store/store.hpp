@@ -150,11 +150,17 @@ struct PinInfo {
   Scope scope;
   bool attached = false;                     // a session is on it now
   WallMicros since_us = 0, moved_us = 0;     // created; last moved by an acknowledgement
-  std::uint64_t held_bytes = 0, held_records = 0;  // of the log, only for this pin's sake or others'
+  // Of the log of what is owned here, for this pin's sake or others': never more than there is. What a replica holds is its owner's
+  // to say, and counts at none of its bounds.
+  std::uint64_t held_bytes = 0, held_records = 0;
   std::uint64_t bytes_max = 0;               // the bound
-  std::optional<double> seconds_left;        // until a bound cuts it, at the present write rate; empty: not in sight
-  std::uint64_t segments = 0;
-  bool lost = false;                         // it was cut: announced once, removed when its reader has been told
+  // Until a bound cuts it, at the rate of the last half minute's writes (write_rate.hpp); empty: not in sight. A reader that is there and
+  // keeps up has no such time.
+  std::optional<double> seconds_left;
+  std::uint64_t segments = 0;                // that are owned here
+  bool lost = false;                         // it was cut in some that are: so until its reader has been told
+  // Otherwise all that it is here is what another owner has said, should this node follow it.
+  [[nodiscard]] bool holds_here() const { return segments > 0 || lost; }
 };
 
 // Where one pin stands in one segment. A reader that is away and has a partial scope is moved over what does not match it:
@@ -237,6 +243,9 @@ class Store {
   virtual void set_pin_place(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now) = 0;
   virtual void attach_pin(const PinKey& key, bool attached, WallMicros now) = 0;
   virtual bool drop_pin(const PinKey& key) = 0;
+  // The pin holds nothing in this segment any more, nor has it lost anything there if that is owned here. It is gone when that is so
+  // everywhere and nobody is on it.
+  virtual void clear_pin(const PinKey& key, SegmentId segment) = 0;
   [[nodiscard]] virtual std::vector<PinInfo> pins(WallMicros now) const = 0;
   // Empty: no such pin, none in this segment, or lost.
   [[nodiscard]] virtual std::optional<PinPlace> pin_place(const PinKey& key, SegmentId segment) const = 0;

@@ -14,6 +14,7 @@
 #include "cluster/store/pins.hpp"
 #include "cluster/store/segment.hpp"
 #include "cluster/store/store.hpp"
+#include "cluster/store/write_rate.hpp"
 
 namespace zaris::store {
 
@@ -50,6 +51,7 @@ class StoreImpl final : public Store {
   void set_pin_place(const PinKey& key, const Scope& scope, SegmentId segment, PinPlace place, WallMicros now) override;
   void attach_pin(const PinKey& key, bool attached, WallMicros now) override { pins_.attach(key, attached, now); }
   bool drop_pin(const PinKey& key) override { return pins_.drop(key); }
+  void clear_pin(const PinKey& key, SegmentId segment) override;
   std::vector<PinInfo> pins(WallMicros now) const override;
   std::optional<Revision> lowest_pin(SegmentId segment, ClusterId not_target) const override { return pins_.lowest(segment, not_target); }
   std::optional<PinPlace> pin_place(const PinKey& key, SegmentId segment) const override { return pins_.place(key, segment); }
@@ -139,6 +141,8 @@ class StoreImpl final : public Store {
   Pins pins_;
   Links links_;
   bool evicting_ = false;                      // maintenance thread
+  WriteRate write_rate_;                       // of what is owned
+  std::atomic<std::uint64_t> owned_changes_{0};
   // A scan that stopped inside a large slot leaves its sorted view for the page that follows.
   struct IdleScan {
     std::string scope;

@@ -2,6 +2,8 @@
 // seed is printed.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/simulation/region/region_world.hpp"
 
 namespace zaris::region_simulation {
@@ -138,6 +140,36 @@ TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
   world.run_for(3 * second);
   EXPECT_LT(world.figures().longest_without_service, second) << world.story();
   expect_sound(world);
+}
+
+// Which happens once all that held some partition are evicted.
+TEST(Region, nothing_is_kept_for_a_node_that_has_left_the_map) {
+  Formed world({.nodes = 5, .replication_factor = 3, .segments = 16});
+  const std::vector<std::string> gone = world.core(*world.leader()).mirror().map()->value.partitions.front().members();
+  const auto place = [](const std::string& name) { return static_cast<std::size_t>(name.back() - '1'); };
+  const auto kept = [&] {
+    std::size_t pins = 0;
+    for (std::size_t i = 0; i < world.size(); ++i) {
+      if (!world.alive(i)) continue;
+      for (const store::PinInfo& pin : world.store(i).pins(world.wall(i))) {
+        if (pin.key.target == ClusterId{1} && pin.holds_here() && std::find(gone.begin(), gone.end(), pin.key.link) != gone.end()) ++pins;
+      }
+    }
+    return pins;
+  };
+  for (const std::string& name : gone) world.kill(place(name));
+  world.run_for(15 * second);
+  world.write(false);
+  EXPECT_GT(kept(), 0u) << "they may come back";
+  const auto left = [&] {
+    if (!world.leader()) return false;
+    const auto& partitions = world.core(*world.leader()).mirror().map()->value.partitions;
+    return std::none_of(partitions.begin(), partitions.end(), [&](const auto& partition) {
+      return std::any_of(gone.begin(), gone.end(), [&](const std::string& name) { return partition.has_member(name); });
+    });
+  };
+  ASSERT_TRUE(world.run_until(left, 900 * second)) << world.story();
+  EXPECT_TRUE(world.run_until([&] { return kept() == 0; }, 10 * second)) << world.story();
 }
 
 TEST(Region, a_hand_over_that_is_refused_costs_no_term) {

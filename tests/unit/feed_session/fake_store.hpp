@@ -106,6 +106,7 @@ class FakeStore final : public store::Store {
   bool drop_pin(const store::PinKey& key) override {
     return std::erase_if(pins_, [&](const store::PinInfo& pin) { return pin.key == key; }) != 0;
   }
+  void clear_pin(const store::PinKey&, SegmentId) override { no(); }
   [[nodiscard]] std::vector<store::PinInfo> pins(WallMicros) const override { return pins_; }
   [[nodiscard]] std::optional<store::PinPlace> pin_place(const store::PinKey&, SegmentId s) const override {
     const auto at = places_.find(s.value());

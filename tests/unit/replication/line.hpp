@@ -115,7 +115,7 @@ inline std::map<store::PinKey, Position> pins_of(const store::Store& store, Segm
   for (const auto& pin : store.pins(now)) {
     if (is_replica_pin(store, pin.key)) continue;
     const auto place = store.pin_place(pin.key, segment);
-    if (place && place->acknowledged != holds_nothing) out[pin.key] = place->acknowledged;
+    if (place) out[pin.key] = place->acknowledged;
   }
   return out;
 }

@@ -393,6 +393,56 @@ TEST_F(Session, APinOfAnotherOwnersSegmentStays) {
   EXPECT_TRUE(pins_of(*replica, seg0, now.wall_us).empty());
 }
 
+// Nor does what other owners hold, or hold no more, take back that a place was lost here.
+TEST_F(Session, WhatTheReplicaLostInItsOwnSegmentsIsNotFoundByAnotherOwner) {
+  store::StoreOptions small;
+  small.log_budget_bytes = 64 << 10;
+  small.log_pin_bytes = 128 << 10;
+  replica = member_store(segments, 2, small);
+  const store::PinKey key{"follower-b", "a-to-b", ScopeId{0}, ClusterId{0xbb}};
+  replica->set_role(seg0, SegmentRole::replica);
+  owner->set_role(seg3, SegmentRole::none);
+  replica->begin_term(seg3, {Generation{6}, 60, HistoryId{3}, RootCause::created}, now.wall_us);
+  replica->set_pin(key, Scope{}, seg3, {Generation{6}, Revision{1}}, now.wall_us);
+  owner->set_pin(key, Scope{}, seg0, {Generation{5}, Revision{1}}, now.wall_us);
+  OwnerOptions options;
+  options.pins_full_every = 1;
+  connect(options);
+  line->r->follow(std::vector<SegmentFollow>{{seg0, Generation{5}, false}});
+  settle();
+  for (int i = 0; i < 3000; ++i) ASSERT_EQ(store::put(*replica, store::key_in(seg3, segments, 1), std::string(100, 'v'), now.wall_us).status, Status::ok);
+  while (replica->trim_log(now.wall_us)) {
+  }
+  const auto lost = [&] {
+    const auto pins = replica->pins(now.wall_us);
+    return pins.size() == 1 && pins[0].key == key && pins[0].lost;
+  };
+  ASSERT_TRUE(lost());
+  for (int i = 0; i < 10; ++i) {
+    now.mono_us += 1'000'000;
+    settle();
+  }
+  EXPECT_TRUE(lost()) << "the owner of another segment still holds it there";
+  EXPECT_TRUE(replica->pin_place(key, seg0));
+  owner->drop_pin(key);  // as it does when it has lost it too, and its reader came
+  now.mono_us += 1'000'000;
+  settle();
+  EXPECT_FALSE(replica->pin_place(key, seg0));
+  EXPECT_TRUE(lost());
+}
+
+TEST_F(Session, WhoFollowsNoMoreIsKeptNothing) {
+  connect();
+  follow();
+  settle();
+  const store::PinKey pin = replica_pin(*owner, "n2");
+  ASSERT_TRUE(owner->pin_place(pin, seg0));
+  line->r->unfollow(std::vector<SegmentId>{seg0});
+  settle();
+  EXPECT_FALSE(owner->pin_place(pin, seg0));
+  EXPECT_TRUE(owner->pin_place(pin, seg1));
+}
+
 TEST_F(Session, ReplicasTrimAsFarAsTheOwnerDid) {
   connect();
   follow();
