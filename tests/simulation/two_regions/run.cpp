@@ -7,6 +7,7 @@
 #include "cluster/placement/slot.hpp"
 #include "cluster/record/record.hpp"
 #include "cluster/record/record_table.hpp"
+#include "cluster/replication/owner_session.hpp"
 #include "feed/message/message.hpp"
 
 namespace zaris::two_regions {
@@ -395,13 +396,23 @@ void TwoRegions::logged(const follower::LogLine& line) {
   // Replicas hear of a new pin within a second or so; an owner that is lost before that takes it along.
   constexpr MonoMicros pin_settles = 2 * second;
   if (reason == "below_floor" && faulted_at_ && *faulted_at_ < copied_.at(*segment) + pin_settles) return world.probes.hit("bootstrap: a pin too young");
+  if (reason == "below_floor" && pin_cut_) return world.probes.hit("bootstrap: a pin was cut by its bound");
   ++bootstraps_again[reason];
   world.probes.hit("bootstrap again: " + reason);
   world.note("bootstrap again", [&] { return line.text; }, segment->value());
 }
 
+// A reader that is away for longer than the log may be held for it is copied anew, and that is right.
+void TwoRegions::look_for_cut_pins() {
+  for (std::size_t node = 0; node < source.size() && !pin_cut_; ++node) {
+    if (!source.alive(node)) continue;
+    for (const store::PinInfo& pin : source.store(node).pins(source.wall(node))) pin_cut_ = pin_cut_ || (pin.lost && !replication::is_replica_pin(source.store(node), pin.key));
+  }
+}
+
 void TwoRegions::observe() {
   world.queue.after(world.checking.between(20'000, 200'000), [this] {
+    look_for_cut_pins();
     if (follower.running() && follower.takes()) {
       const auto status = follower.status();
       world.note("status", [&] {

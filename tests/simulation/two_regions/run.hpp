@@ -63,6 +63,7 @@ class TwoRegions {
   void fault_gateway();
   void fault_follower();
   void observe();
+  void look_for_cut_pins();
   // ---- checks
   void left_node(std::size_t node, std::string_view bytes);
   void arrived(std::string_view bytes);
@@ -78,6 +79,7 @@ class TwoRegions {
   std::uint64_t serial_ = 0;
   bool follower_wanted_ = true;
   std::optional<MonoMicros> faulted_at_;     // something in the source, last
+  bool pin_cut_ = false;                     // the follower's, by the bounds of a node of the source
 };
 
 }  // namespace zaris::two_regions

@@ -4,7 +4,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -12,13 +11,8 @@ import urllib.request
 
 import yaml
 
+from .ports import free_port
 from .waiting import eventually
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def binaries():
