@@ -241,7 +241,10 @@ void Source::subscribe(const SubscribeSegment& asked) {
     if (const auto limit = ship_limit(id); !asked.low && limit && *limit < state.head.revision && limit->value() + 1 >= state.floor.value()) s.told = s.scanned = shown_head(id);
     if (nothing_missed) s.scanned = *nothing_missed;
     tail_.insert(id);
-    set_pin(id, s.told);
+    // A gateway goes on behind what it has sent, of which its follower may not have everything durably: only an acknowledgement moves
+    // on what is held for it. That comes right behind, and may be lost.
+    const auto held = hello_->on_behalf_of.empty() ? std::nullopt : store_.pin_place(pin_, id);
+    if (!held || s.told <= held->acknowledged) set_pin(id, s.told);
   } else {
     // Nothing is held yet: the runs begin where the first chunk stands. Until then the log may not run away.
     s.reached_only = true;

@@ -236,7 +236,7 @@ void TwoRegions::region_fault(Region& region, const char* name, MonoMicros mean)
     const auto kind = world.faults.below(9);
     world.note("region fault", [&] { return fmt::format("{} n{}: {}", name, victim + 1, names[kind]); }, victim, kind);
     world.probes.hit(fmt::format("{}: {}", name, names[kind]));
-    if (&region == &source) faulted_at_ = world.now();
+    if (&region == &source) faulted_at_.push_back(world.now());
     MonoMicros lasts = world.faults.between(50'000, world.faults.chance(0.3) ? 12 * second : 4 * second);
     switch (kind) {
       case 0: region.kill(victim); break;
@@ -395,7 +395,8 @@ void TwoRegions::logged(const follower::LogLine& line) {
   const std::string reason = line.text.substr(at + 7, line.text.find(':', at) - at - 7);
   // Replicas hear of a new pin within a second or so; an owner that is lost before that takes it along.
   constexpr MonoMicros pin_settles = 2 * second;
-  if (reason == "below_floor" && faulted_at_ && *faulted_at_ < copied_.at(*segment) + pin_settles) return world.probes.hit("bootstrap: a pin too young");
+  const auto young = [&](MonoMicros fault) { return fault > copied_.at(*segment) - pin_settles && fault < copied_.at(*segment) + pin_settles; };
+  if (reason == "below_floor" && std::ranges::any_of(faulted_at_, young)) return world.probes.hit("bootstrap: a pin too young");
   if (reason == "below_floor" && pin_cut_) return world.probes.hit("bootstrap: a pin was cut by its bound");
   ++bootstraps_again[reason];
   world.probes.hit("bootstrap again: " + reason);

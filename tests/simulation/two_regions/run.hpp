@@ -78,7 +78,7 @@ class TwoRegions {
   std::map<SegmentId, MonoMicros> copied_;   // source segments whose first copy is whole, since when
   std::uint64_t serial_ = 0;
   bool follower_wanted_ = true;
-  std::optional<MonoMicros> faulted_at_;     // something in the source, last
+  std::vector<MonoMicros> faulted_at_;       // something in the source
   bool pin_cut_ = false;                     // the follower's, by the bounds of a node of the source
 };
 

@@ -248,6 +248,24 @@ TEST(FeedSubscribe, PinsAreSetFromLowAndMovedByAcknowledgementsOfWhatWasSent) {
   EXPECT_FALSE(store.pins_[0].attached);
 }
 
+TEST(FeedSubscribe, AGatewayThatGoesOnBehindWhatItHasSentLeavesItsFollowersPinWhereItWasAcknowledged) {
+  FakeStore store;
+  for (int i = 0; i < 9; ++i) store.put(s0, "k", "v");
+  store.places_[0] = {Position{Generation{10}, Revision{3}}, Position{Generation{10}, Revision{3}}};
+  Rig::Options o;
+  o.hello.on_behalf_of = "somebody";
+  Rig rig(o, &store);
+  rig.hello();
+  rig.reader().subscribe({{{s0, FakeStore::history, at(10, 8), at(10, 8), {}}}});
+  rig.pump();
+  ASSERT_EQ(rig.user().subscribed.size(), 1u);
+  EXPECT_TRUE(store.pinned.empty()) << "not all of it is with the follower durably";
+  rig.reader().ack({0, {{s0, {Generation{10}, Revision{5}}}}});
+  rig.pump();
+  ASSERT_EQ(store.pinned.size(), 1u);
+  EXPECT_EQ(store.pinned.back().second, (Position{Generation{10}, Revision{5}}));
+}
+
 // ---- handshake
 
 struct HelloCase {
