@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   std::uint64_t keys = 100'000;
   app.add_option("--protocol", protocol)->check(CLI::IsMember({"native", "resp"}));
   app.add_option("--source", source)->required();
-  app.add_option("--target", target)->required();
+  app.add_option("--target", target, "whom to ask for the probes; without it nobody is asked, and only the writes are made");
   app.add_option("--rate", rate, "writes a second");
   app.add_option("--seconds", seconds);
   app.add_option("--keys", keys);
@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   std::vector<std::int64_t> delays;
   std::uint64_t polls = 0;
   std::thread observer([&] {
+    if (target == 0) return;
     auto wire = make_wire(protocol);
     const int s = open_session(target, *wire);
     std::string out, in, last;
@@ -82,7 +83,7 @@ int main(int argc, char** argv) {
     const auto due = static_cast<std::uint64_t>(static_cast<double>(now - start) * rate / 1e6);
     out.clear();
     for (; sent < due; ++sent) wire->put(out, key_of(random() % keys), value);
-    if (now >= next_probe) {
+    if (target != 0 && now >= next_probe) {
       std::string probe = value;
       std::memcpy(probe.data(), &now, 8);
       wire->put(out, probe_key, probe);
