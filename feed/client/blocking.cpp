@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "feed/transport/http_error.hpp"
+
 namespace zaris::feed {
 
 Result<HttpAnswer> get_blocking(const FeedEndpoint& endpoint, const std::string& target) {
@@ -22,7 +24,9 @@ Result<HttpAnswer> get_blocking(const FeedEndpoint& endpoint, const std::string&
 Result<SegmentsPage> get_segments_blocking(const FeedEndpoint& endpoint) {
   auto answer = get_blocking(endpoint, "/v1/segments");
   if (!answer) return tl::unexpected(answer.error());
-  if (answer->status != 200) return failure("feed_refused", fmt::format("{}:{} answered {} to GET /v1/segments", endpoint.host, endpoint.port, answer->status));
+  if (answer->status != 200) {
+    return tl::unexpected(error_in(answer->body, {"feed_refused", fmt::format("{}:{} answered {} to GET /v1/segments", endpoint.host, endpoint.port, answer->status), {}}));
+  }
   return parse_segments(answer->body);
 }
 

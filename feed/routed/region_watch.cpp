@@ -15,6 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto doubt_pause = std::chrono::milliseconds(50);
+constexpr const char* not_asked = "no node's feed has been asked yet";
 
 class Watch final : public RegionWatch {
  public:
@@ -140,6 +141,7 @@ class Watch final : public RegionWatch {
       }
       if (newer) {
         table_ = next;
+        wake_.notify_all();
         lock.unlock();
         logging::write(logging::Level::info, "routing_table", "who owns what has changed", {logging::number("version", next->version)});
         if (options_.on_table) options_.on_table();
@@ -152,6 +154,15 @@ class Watch final : public RegionWatch {
     }
   }
 
+  // Said when it changes. Under mutex_.
+  void note_feeds(const std::string& trouble) {
+    if (trouble == state_.feeds_trouble) return;
+    if (trouble.empty() && state_.feeds_trouble == not_asked) logging::write(logging::Level::debug, "region_feeds_answer", "the nodes' feeds answer");
+    else if (trouble.empty()) logging::write(logging::Level::info, "region_feeds_answer", "the nodes' feeds answer");
+    else logging::write(logging::Level::error, "region_feeds_refuse", "the feed of no owner answers: " + trouble);
+    state_.feeds_trouble = trouble;
+  }
+
   void ask_pages() {
     std::unique_lock lock(mutex_);
     while (!stop_) {
@@ -159,17 +170,22 @@ class Watch final : public RegionWatch {
       lock.unlock();
       const auto began = Clock::now();
       std::map<std::string, Page> seen;
+      Error worst{"unavailable", "nobody owns anything", {}};
       if (table) {
         for (std::size_t i = 0; i < table->nodes.size(); ++i) {
           const RelayNode& node = table->nodes[i];
           if (node.port == 0 || std::find(table->owners.begin(), table->owners.end(), static_cast<std::int32_t>(i)) == table->owners.end()) continue;
           FeedEndpoint endpoint{node.host, node.port, options_.feed_tls, options_.timeout, options_.timeout};
-          if (auto page = get_segments_blocking(endpoint)) seen[node.id] = {std::move(*page), Clock::now()};
+          auto page = get_segments_blocking(endpoint);
+          if (page) seen[node.id] = {std::move(*page), Clock::now()};
+          else worst = page.error();
         }
       }
       lock.lock();
+      if (table) note_feeds(seen.empty() ? worst.text() : std::string());
       for (auto& [node, page] : seen) seen_[node] = std::move(page);
-      wake_.wait_until(lock, began + options_.interval, [&] { return stop_; });
+      // The first table is not waited for.
+      wake_.wait_until(lock, began + options_.interval, [&] { return stop_ || (!table && table_); });
     }
   }
 
@@ -179,7 +195,7 @@ class Watch final : public RegionWatch {
   std::condition_variable wake_;
   std::shared_ptr<const RoutingTable> table_;
   std::map<std::string, Page> seen_;
-  RegionWatchState state_;
+  RegionWatchState state_{.feeds_trouble = not_asked};
   Clock::time_point answered_ = Clock::now();
   bool doubt_ = false, stop_ = false;
   std::thread tables_, pages_;

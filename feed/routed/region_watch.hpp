@@ -27,6 +27,8 @@ struct RegionWatchState {
   std::uint64_t asked = 0, failed = 0;                   // questions
   double age_seconds = 0;                                // since a node last answered; since the start, if none has
   std::string trouble;                                   // of the last question; empty: it was answered
+  // Why no follower could be served now although it is known who owns what: the feed of no owner answers us. Empty: one does.
+  std::string feeds_trouble;
 };
 
 class RegionWatch {

@@ -182,7 +182,7 @@ class Daemon {
   std::string region_trouble() const {
     const auto state = watch_->state();
     if (watch_->table() == nullptr) return "no node has said who owns what" + (state.trouble.empty() ? std::string() : ": " + state.trouble);
-    return {};
+    return state.feeds_trouble;
   }
 
   void put(admin::MetricSink& sink) const {

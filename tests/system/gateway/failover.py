@@ -61,11 +61,11 @@ class Cluster:
         for node in self.nodes.values():
             eventually(lambda node=node: node.probe("/readyz"), f"{node.name} serves", 60)
 
-    def gateway(self, name):
+    def gateway(self, name, **upstream):
         admin, feed = free_port(), free_port()
         ca = self.certificates
         config = {
-            "upstream": {"seeds": [f"zaris://127.0.0.1:{next(iter(self.nodes.values())).client_port}"]},  # the first to be killed below
+            "upstream": {"seeds": [f"zaris://127.0.0.1:{next(iter(self.nodes.values())).client_port}"], **upstream},  # the first to be killed below
             "tls": {"cert": str(ca / "gateway.crt"), "key": str(ca / "gateway.key"), "ca": str(ca / "ca.crt")},
             "listeners": {"feed": {"address": f"127.0.0.1:{feed}"}, "admin": {"address": f"127.0.0.1:{admin}"}},
             "logging": {"level": "info", "format": "json"},
@@ -149,8 +149,18 @@ def main():
             a.stop()
 
 
+def says_that_it_is_not_granted(a):
+    """A gateway that the nodes' feeds refuse could serve nobody: a balancer must not send followers there, and its operator is told why."""
+    ca = a.certificates
+    stranger = a.gateway("stranger", tls={"cert": str(ca / "n1.crt"), "key": str(ca / "n1.key")}).start()
+    eventually(lambda: "no row for 'CN=n1'" in stranger.readiness()[1]["region"], "it says who refuses it and why", 30)
+    assert not stranger.readiness()[0] and "feed_subject_unknown" in stranger.json("/v1/status")["trouble"]
+    stranger.stop()
+
+
 def run(bench, a, arguments):
     a.start()
+    says_that_it_is_not_granted(a)
     gateway = a.gateway("g1").start("ready")
     b = bench.region("b").start("ready")
     load(a, range(arguments.keys), "first")
