@@ -124,12 +124,13 @@ bool Pins::let_go(SegmentId segment, const LogChunk& chunk, WallMicros now, Wall
     if (!a.set || a.moved.revision >= last) return;
     // Only over what was seen not to match: a copy's log begins above pins that were set before it (begin_copy).
     if (!pin.attached && !pin.scope.full() && a.moved.revision.next() >= chunk.first) {
-      // Records of other regions and generation records never go down the live tail (feed rule 9), so they match nobody.
+      // Generation records never go down the live tail, so they match nobody. Those of other regions do not either, but end it (feed
+      // rule 9): a reader must not be moved over them.
       auto i = static_cast<std::uint32_t>(std::max(a.moved.revision.value() + 1, chunk.first.value()) - chunk.first.value());
       const std::uint32_t count = chunk.count();
       for (; i < count; ++i) {
         const LogIndex& index = chunk.index[i];
-        if ((index.flags & (log_flag_foreign | log_flag_generation)) != 0) continue;
+        if ((index.flags & log_flag_generation) != 0) continue;
         if (pin.scope.has(index.slot, key_at(chunk.bytes + index.offset))) break;
       }
       if (i > 0) a.moved = std::max(a.moved, Position{chunk.generation, Revision{chunk.first.value() + i - 1}});

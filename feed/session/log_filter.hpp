@@ -17,15 +17,21 @@ class LogFilter {
 
   // `record`: its bytes in the log, looked at only where eight bytes of the key cannot decide.
   [[nodiscard]] bool wants(const store::LogIndex& index, const char* record) const {
-    if ((index.flags & (store::log_flag_foreign | store::log_flag_generation)) != 0) return false;
-    if (full_) return true;
-    if (slots_ && ((*slots_)[index.slot.value() / 64] >> (index.slot.value() % 64) & 1) == 0) return false;
-    return prefixes_.empty() || has_prefix(index.key_prefix, record);
+    return (index.flags & (store::log_flag_foreign | store::log_flag_generation)) == 0 && in_scope(index, record);
+  }
+  // It lies in the scope and does not go down the tail: a link wrote it. Its reader lacks it from there on.
+  [[nodiscard]] bool withholds(const store::LogIndex& index, const char* record) const {
+    return (index.flags & store::log_flag_foreign) != 0 && in_scope(index, record);
   }
   [[nodiscard]] bool full() const { return full_; }
   [[nodiscard]] const Scope& scope() const { return scope_; }
 
  private:
+  [[nodiscard]] bool in_scope(const store::LogIndex& index, const char* record) const {
+    if (full_) return true;
+    if (slots_ && ((*slots_)[index.slot.value() / 64] >> (index.slot.value() % 64) & 1) == 0) return false;
+    return prefixes_.empty() || has_prefix(index.key_prefix, record);
+  }
   struct Prefix {
     std::uint64_t head = 0;   // its first eight bytes, big endian, zero-padded
     std::uint64_t mask = 0;

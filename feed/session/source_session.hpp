@@ -82,7 +82,7 @@ class Source final : public SourceSession {
     std::size_t offset = 0;
   };
   enum class Turn : std::uint8_t { next_segment, message_done };
-  enum class Stop : std::uint8_t { none, room, credit, large, far };  // why a run ends before its stretch does
+  enum class Stop : std::uint8_t { none, room, credit, large, far, withheld };  // why a run ends before its stretch does
 
   // ---- source.cpp: messages in, control out
   void handle(Hello& m);
@@ -122,6 +122,7 @@ class Source final : public SourceSession {
   void cover(BatchWriter& writer, SegmentId id);
   void next_part(std::string& out);
   void trimmed(SegmentId id);
+  void standby(SegmentId id);
   [[nodiscard]] bool credit_for(std::uint64_t bytes) const;
   void charge(std::uint64_t bytes) { credit_ -= static_cast<std::int64_t>(bytes); }
 

@@ -204,6 +204,9 @@ Source::Turn Source::tail_segment(BatchWriter& writer, std::string& out, std::si
         return Turn::message_done;
       case Stop::large:
         return begin_large(writer, id, stretch);
+      case Stop::withheld:
+        standby(id);
+        return Turn::message_done;
     }
     turn_left -= std::min<std::size_t>(turn_left, scan_before - scan_left_);
   }
@@ -226,7 +229,13 @@ Source::Stop Source::append_stretch(BatchWriter& writer, std::string& out, std::
   std::uint64_t row_at = s.told.revision.value(), charged = 0;
   std::size_t rows_begin = 0, rows = 0, i = 0;
   for (; i < count; ++i) {
-    if (!filter.wants(index[i], stretch.bytes + (index[i].offset - index[0].offset)) || (s.reached_only && index[i].slot > s.reached)) continue;
+    const char* const record = stretch.bytes + (index[i].offset - index[0].offset);
+    if (s.reached_only && index[i].slot > s.reached) continue;
+    if (!filter.wants(index[i], record)) {
+      if (!filter.withholds(index[i], record)) continue;
+      stop = Stop::withheld;
+      break;
+    }
     if (index[i].length > part_bytes) stop = Stop::large;
     else if (first + i - row_at > UINT16_MAX) stop = Stop::far;
     const std::uint64_t need = index[i].length + record_row_bytes;
@@ -337,6 +346,16 @@ void Source::next_part(std::string& out) {
   ++counters_.records;
   counters_.record_bytes += record.size();
   large_.reset();
+}
+
+// Here begins what a link writes into this reader's scope, and the tail carries a region's own writes alone (feed rule 9): from here on
+// the reader would be without it and not know.
+void Source::standby(SegmentId id) {
+  const auto links = store_.links();
+  const auto by = std::find_if(links.begin(), links.end(), [&](const store::LinkRegistration& link) { return link.scope.overlaps(filter_->scope()); });
+  end_segment(id, EndReason::source_standby,
+              fmt::format("{} writes here what this reader asks for, and only this region's own writes are passed on",
+                          by != links.end() ? fmt::format("link {} of cluster {}", printable(by->link), hex16(by->source_cluster.value())) : "another region's link"));
 }
 
 // The log no longer reaches what this reader needs next.

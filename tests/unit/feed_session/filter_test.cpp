@@ -38,8 +38,10 @@ TEST(FeedLogFilter, DecidesAsTheScopeDoes) {
       EXPECT_EQ(filter.wants(index, record.data()), scope.has(index.slot, key)) << printable(key);
       index.flags = store::log_flag_foreign;
       EXPECT_FALSE(filter.wants(index, record.data()));
+      EXPECT_EQ(filter.withholds(index, record.data()), scope.has(index.slot, key)) << printable(key);
       index.flags = store::log_flag_generation;
       EXPECT_FALSE(filter.wants(index, record.data()));
+      EXPECT_FALSE(filter.withholds(index, record.data()));
     }
   }
 }

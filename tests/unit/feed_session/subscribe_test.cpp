@@ -121,22 +121,43 @@ TEST(FeedSubscribe, AnEmptyGenerationMovesTheReaderToo) {
   EXPECT_FALSE(rig.reader().ended());
 }
 
-TEST(FeedSubscribe, TheLiveTailLeavesOutWhatOtherRegionsWrote) {
+// The tail carries a region's own writes alone. Where a link writes into what the reader asks for, the reader is told: it would be
+// without those changes, and every figure of it would be green.
+TEST(FeedSubscribe, ALinkThatWritesIntoTheReadersScopeEndsTheSegment) {
   FakeStore store;
   Rig rig({}, &store);
   rig.hello();
   rig.reader().subscribe({{{s0, FakeStore::history, at(10, 1), at(10, 1), {}}}});
-  store.put(s0, "theirs", "1", true);
-  store.put(s0, "ours", "2");
-  store.put(s0, "ours-too", "3");
-  store.put(s0, "theirs", "4", true);
-  store.put(s0, "ours", "5");
-  store.put(s0, "theirs", "6", true);
+  store.put(s0, "ours", "1");
+  const Position last_of_ours = store.put(s0, "ours-too", "2");
+  store.put(s0, "theirs", "3", true);
+  store.put(s0, "ours", "4");
   rig.pump();
   std::vector<std::string> values;
   for (const auto& row : rig.user().rows) values.push_back(row.value);
-  EXPECT_EQ(values, (std::vector<std::string>{"2", "3", "5"}));
-  EXPECT_EQ(rig.reader().position(s0), store.head(s0));
+  EXPECT_EQ(values, (std::vector<std::string>{"1", "2"}));
+  ASSERT_EQ(rig.user().ends.size(), 1u);
+  EXPECT_EQ(name(rig.user().ends[0].reason), "source_standby");
+  EXPECT_NE(rig.user().ends[0].text.find("only this region's own writes"), std::string::npos) << rig.user().ends[0].text;
+  EXPECT_EQ(rig.user().position[s0], last_of_ours) << "never moved over what it lacks";
+  EXPECT_FALSE(rig.reader().ended());
+}
+
+TEST(FeedSubscribe, WhatALinkWritesElsewhereIsPassedOver) {
+  FakeStore store;
+  Rig::Options options;
+  options.hello.scope = *Scope::make({"ours"});
+  Rig rig(options, &store);
+  rig.hello();
+  rig.reader().subscribe({{{s0, FakeStore::history, at(10, 1), at(10, 1), {}}}});
+  store.put(s0, "theirs", "1", true);
+  store.put(s0, "ours", "2");
+  store.put(s0, "theirs", "3", true);
+  rig.pump();
+  std::vector<std::string> values;
+  for (const auto& row : rig.user().rows) values.push_back(row.value);
+  EXPECT_EQ(values, (std::vector<std::string>{"2"}));
+  EXPECT_TRUE(rig.user().ends.empty());
 }
 
 TEST(FeedSubscribe, ALogThatIsTrimmedUnderAReaderEndsItsSegment) {
