@@ -112,6 +112,8 @@ struct Node::Impl {
   std::function<void()> on_held;                           // before serve()
   std::atomic<bool> answering{false};                      // the client threads run
   bool client_loops_watched = false;                       // main thread
+  std::uint64_t evicted_told = 0;                          // maintenance thread, as the next
+  MonoMicros eviction_told_us = -60'000'000;
   std::mutex joining_mutex;
   std::string joining = "starting";                        // what one of several waits for; empty: `shared` is there
   admin::AdminServer admin;                                // last: while it listens it asks all of the above
@@ -155,9 +157,22 @@ struct Node::Impl {
     for (std::size_t i = 0; i < threads; ++i) loops.add(fmt::format("client thread {}", i), [this, i] { return listener->rounds()[i]; });
   }
 
+  // Once a minute while it goes on: what an operator took for kept is going, after a failover for instance.
+  void tell_of_eviction(const store::StoreMemory& memory) {
+    constexpr MonoMicros pause_us = 60'000'000;
+    const std::uint64_t evicted = store->counters().evicted;
+    const MonoMicros now = mono_now();
+    if (evicted == evicted_told || now < eviction_told_us + pause_us) return;
+    write(Level::warning, "evicting", fmt::format("keys that were not used for long are removed: what this node owns nears memory.max_bytes ({} MiB)", memory.ceiling >> 20),
+          {number("evicted", evicted - evicted_told), number("bytes", memory.records + memory.tables)});
+    evicted_told = evicted;
+    eviction_told_us = now;
+  }
+
   void each_second() {
     const store::StoreMemory memory = store->memory();
     shared->prefetch = memory.records + memory.tables > prefetch_above;
+    tell_of_eviction(memory);
     if (shared->state.load() == NodeState::holding && refilled(*shared)) {
       if (coordinator->accept_empty()) {
         NodeState held = NodeState::holding;
