@@ -368,7 +368,7 @@ void add_kv(CLI::App& app, Context& context) {
   {
     auto sub = verb("scan", "list keys in (slot, key) order", "zaris kv scan --prefix t1: --limit 10\nzaris kv scan --keys-only -o ndjson", [](auto& c, auto& o) { return scan(c, o); });
     sub.first->add_option("--prefix", sub.second->prefix, "only keys that begin so");
-    sub.first->add_option("--limit", sub.second->limit, "at most this many");
+    sub.first->add_option("--limit", sub.second->limit, "at most this many")->check(CLI::PositiveNumber);
     sub.first->add_flag("--keys-only", sub.second->keys_only, "no values");
   }
   add_transfer(*kv, context);

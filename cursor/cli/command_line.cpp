@@ -77,7 +77,9 @@ std::string moment(WallMicros when) {
   return fmt::format("{}.{:03}Z", std::string_view(text, n), when / 1000 % 1000);
 }
 
-int run(int argc, const char* const* argv, const Environment& environment) {
+namespace {
+
+int act(int argc, const char* const* argv, const Environment& environment) {
   Options options;
   options.path = environment.path;
   std::vector<std::string> files;
@@ -138,6 +140,16 @@ int run(int argc, const char* const* argv, const Environment& environment) {
   if (*export_command) return export_rows(options, environment);
   if (*import_command) return import_rows(options, environment);
   return rewind(options, environment);
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv, const Environment& environment) {
+  const int code = act(argc, argv, environment);
+  environment.out.flush();
+  if (environment.out.good() || code != exit_ok) return code;
+  environment.err << "zaris-cursor: the output could not be written\n  try: is the disk full?\n";
+  return exit_configuration;
 }
 
 }  // namespace zaris::cursor::cli

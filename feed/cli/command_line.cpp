@@ -70,7 +70,7 @@ int run(int argc, char** argv, const Environment& environment) {
   tail_verb->add_option("--since", options.since, "a resume token, or `oldest`: all that the log still holds; else from now on");
   tail_verb->add_option("--heartbeat", options.heartbeat, "a sign of life at least so often, as 5s (ndjson shows it)");
   tail_verb->add_option("-o,--output", tail_format, "table or ndjson")->check(CLI::IsMember({"table", "ndjson"}))->capture_default_str();
-  tail_verb->add_option("--count", options.count, "end after so many changes");
+  tail_verb->add_option("--count", options.count, "end after so many changes")->check(CLI::PositiveNumber);
   tail_verb->add_flag("--once", options.once, "end with the connection instead of opening it again");
   tail_verb->footer("Lines of -o ndjson: docs/formats/feed.md. A lost connection is opened again where it broke off; changes may come twice.");
 
@@ -91,7 +91,13 @@ int run(int argc, char** argv, const Environment& environment) {
     environment.err << "zaris-feed: " << endpoint.error().text() << '\n';
     return exit_code_of(endpoint.error());
   }
-  if (segments_verb->parsed()) return show_segments(*endpoint, segments_format, environment.out, environment.err);
+  if (segments_verb->parsed()) {
+    const int code = show_segments(*endpoint, segments_format, environment.out, environment.err);
+    environment.out.flush();
+    if (environment.out.good() || code != exit_ok) return code;
+    environment.err << "zaris-feed: the output could not be written\n  try: is the disk full?\n";
+    return exit_configuration;
+  }
   options.endpoint = std::move(*endpoint);
   options.table = tail_format == "table";
   return tail(options, environment.out, environment.err, interrupted);

@@ -98,6 +98,12 @@ with Bench("cli-links") as bench:
     check(f"no head: {run.stderr}", (run.stdout, run.stderr.startswith("zaris-feed: ")), ("", True))
     run = zaris("feed", "tail", "--feed", feed, *pair, "--since", "oldest", "--count", "2")
     check("one head", [line.split()[0] == "TIME" for line in run.stdout.splitlines()], [True, False, False])
+    zaris("feed", "tail", "--feed", feed, *pair, "--count", "-1", status=2)
+    zaris("kv", "scan", "--url", a.url, "--limit", "-1", status=2)
+    for words in (("tail", "--since", "oldest", "--count", "2"), ("segments",)):  # what could not be written is no success
+        with open("/dev/full", "w") as full:
+            run = subprocess.run([BIN / "zaris-feed", *words, "--feed", feed, *pair], stdout=full, stderr=subprocess.PIPE, text=True, timeout=30)
+        check(f"{words} into a full disk", (run.returncode, "could not be written" in run.stderr), (3, True))
     run = zaris("feed", "tail", "-o", "json", status=2)
     check(f"the formats: {run.stderr}", (run.stderr.startswith("zaris-feed: usage: "), "table, ndjson" in run.stderr, "\n  try: zaris-feed tail --help\n" in run.stderr), (True, True, True))
     run = zaris("feed", "segments", "-o", "name", status=2)

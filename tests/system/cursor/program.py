@@ -13,7 +13,7 @@ program = sys.argv[1]
 
 
 def run(*words, status=0, **options):
-    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=30, **options)
+    done = subprocess.run([program, *map(str, words)], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}, text=True, timeout=30)
     assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
     return done
 
@@ -59,6 +59,8 @@ with tempfile.TemporaryDirectory() as scratch:
     run("--path", first, "import", saved, "--yes")
     listed = json.loads(run("--path", first, "list", "-o", "json").stdout)
     assert listed["links"][0]["cursors"] == 16, listed
+    with open("/dev/full", "w") as full:
+        run("--path", first, "list", status=3, stdout=full)
     moved = root / "moved.ndjson"
     run("--path", first, "export", "--file", moved)
     run("--path", second, "import", moved, "--yes")
