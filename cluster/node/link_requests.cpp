@@ -103,19 +103,17 @@ Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
   answer.segments = node_.config.segments;
   answer.key_bytes_max = node_.config.limits.key;
   answer.value_bytes_max = node_.config.limits.value;
-  // Of several nodes each speaks for the segments that it owns; its memory is shared with the copies that it keeps of others'.
-  std::uint64_t owned = 0, kept = 0;
+  // Of several nodes each speaks for what it owns; the ceiling is about that alone, copies of others' segments have room beside it.
+  bool owns = false;
   for (std::uint32_t i = 0; i < node_.config.segments; ++i) {
     const store::SegmentState state = node_.store.state(SegmentId{static_cast<std::uint16_t>(i)});
-    if (state.role != store::SegmentRole::none) ++kept;
     if (state.role != store::SegmentRole::owner) continue;
-    ++owned;
+    owns = true;
     answer.live_keys += state.live_keys;
   }
   const store::StoreMemory memory = node_.store.memory();
-  const auto share = [&](std::uint64_t bytes) { return kept == 0 ? 0 : bytes / kept * owned + bytes % kept * owned / kept; };
-  answer.memory_max_bytes = share(node_.config.memory.max_bytes);
-  answer.live_bytes = share(memory.records + memory.tables);
+  if (owns) answer.memory_max_bytes = memory.ceiling;
+  answer.live_bytes = memory.records + memory.tables;
   answer.generation_seen = Generation{std::max(node_.coordinator.highest_generation().value(), node_.generation_seen.load(std::memory_order_relaxed))};
   answer.site_epoch = opened->entry.site_epoch;
   encode(out, frame.header.correlation, answer);

@@ -16,7 +16,7 @@ std::string next_step(std::string_view code, std::string_view link) {
       Row{"source_changed", "point links[].source.url at the right source; or, if the new one is meant, `zaris link accept-source NAME`"},
       Row{"ahead_of_source", "bring the newer source back; or, if it is gone for good, `zaris link accept-source NAME`"},
       Row{"target_changed", "point target.url at the right target; or, if the new one is meant, `zaris link accept-target NAME`"},
-      Row{"target_too_small", "raise limits.key, limits.value or memory.max_bytes of the target to the source's; looked at again every 5 s"},
+      Row{"target_too_small", "raise limits.key and limits.value of the target to the source's, or memory.max_bytes of its nodes: all that own something count together; looked at again every 5 s"},
       Row{"large_removal", "look at what the source has lost; if it is right, `zaris link accept-removal NAME`, else `zaris link pause NAME` and mend the source"},
       Row{"scope_mismatch", "give each link its own links[].scope, or have it granted in feed.access of the source; a link that nobody runs any more: "
                             "`zaris link drop OTHER --url TARGET`"},
