@@ -73,7 +73,7 @@ Result<LinkOpened> admit(const LinkRegister& links, SiteEpoch known_epoch, const
   }
   if (opening.live_keys > 0 && !opening.adopt_data) {
     return failure("scope_holds_data",
-                   fmt::format("{} holds {} keys here that no link has brought; as a standby it would become what the source is",
+                   fmt::format("{} holds at least {} keys here that no link has brought; as a standby it would become what the source is",
                                shown(opening.scope), opening.live_keys),
                    "if these keys may go, set links[].adopt_data for this link; else empty the scope or choose another");
   }
