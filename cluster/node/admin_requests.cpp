@@ -244,6 +244,7 @@ Status RequestExecutor::accept_empty(const Frame& frame, std::string& out) {
   }
   const auto accepted = node_.coordinator.accept_empty();
   if (!accepted) return not_written(frame, out, accepted.error(), Status::unavailable);
+  if (!node_.region) node_.note_data_anew();
   NodeState held = NodeState::holding;
   bool was_holding = node_.state.compare_exchange_strong(held, NodeState::serving);
   if (node_.region) was_holding = *accepted;  // partitions that nobody holds any more

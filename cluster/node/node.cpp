@@ -175,6 +175,7 @@ struct Node::Impl {
     tell_of_eviction(memory);
     if (shared->state.load() == NodeState::holding && refilled(*shared)) {
       if (coordinator->accept_empty()) {
+        shared->note_data_anew();
         NodeState held = NodeState::holding;
         if (shared->state.compare_exchange_strong(held, NodeState::serving)) write(Level::info, "refilled", "every segment has been refilled over a link: this node serves again");
       }

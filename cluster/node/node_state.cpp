@@ -33,6 +33,11 @@ std::string_view name(NodeState state) {
   return "unknown";
 }
 
+void NodeShared::note_data_anew() {
+  data_noted.store(false, std::memory_order_release);
+  if (store.memory().records != 0 && coordinator.note_data()) data_noted.store(true, std::memory_order_release);
+}
+
 std::uint64_t NodeShared::client_buffers() const {
   const std::int64_t in = input_bytes.load(std::memory_order_relaxed);
   std::uint64_t held = in > 0 ? static_cast<std::uint64_t>(in) : 0;

@@ -91,6 +91,9 @@ struct NodeShared {
   std::atomic<std::uint32_t> generation_seen{0};      // the highest that any Hello named
   std::atomic<bool> prefetch{false};                  // the data are larger than a core's own cache
   std::atomic<bool> data_noted{false};                // the coordinator knows that there is data
+  // What it had before has been given up, which made the coordinator forget that there was any: what it holds now, and the next write,
+  // is data again. Before anybody may write.
+  void note_data_anew();
   Generation generation;                              // of this run
   std::vector<std::unique_ptr<WorkerCounts>> counts;  // one per worker; fixed once the workers run
   // What clients' connections hold beyond the first 32 KiB each: frames that are only partly here, answers that sockets do not
