@@ -12,7 +12,8 @@ from harness.waiting import eventually  # noqa: E402
 def dies(region):
     region.kill()
     region.start()
-    assert "holding" in str(region.readiness()[1]), f"{region.name} serves its emptiness: {region.readiness()}"
+    eventually(lambda: region.readiness()[1]["serving"] != "starting", "it has decided what it is")
+    assert "holding" in region.readiness()[1]["serving"], f"{region.name} serves its emptiness: {region.readiness()}"
 
 
 def main():
