@@ -47,11 +47,7 @@ std::string usage_text(const CLI::ParseError& error) {
   return text.substr(0, colon) + " '" + text.substr(colon + 2, braces - colon - 2) + "' is not known here; it is one of: " + known;
 }
 
-}  // namespace
-
-void interrupt(int signal) noexcept { interrupted = signal; }
-
-int run(int argc, char** argv, const Environment& environment) {
+int act(int argc, char** argv, const Environment& environment) {
   CLI::App app{"Looks at a region's change feed. `zaris feed followers` and `zaris feed drop` show and change who holds its log back.", "zaris-feed"};
   app.set_version_flag("--version", "zaris-feed " + environment.version);
   app.require_subcommand(1);
@@ -91,16 +87,22 @@ int run(int argc, char** argv, const Environment& environment) {
     environment.err << "zaris-feed: " << endpoint.error().text() << '\n';
     return exit_code_of(endpoint.error());
   }
-  if (segments_verb->parsed()) {
-    const int code = show_segments(*endpoint, segments_format, environment.out, environment.err);
-    environment.out.flush();
-    if (environment.out.good() || code != exit_ok) return code;
-    environment.err << "zaris-feed: the output could not be written\n  try: is the disk full?\n";
-    return exit_configuration;
-  }
+  if (segments_verb->parsed()) return show_segments(*endpoint, segments_format, environment.out, environment.err);
   options.endpoint = std::move(*endpoint);
   options.table = tail_format == "table";
   return tail(options, environment.out, environment.err, interrupted);
+}
+
+}  // namespace
+
+void interrupt(int signal) noexcept { interrupted = signal; }
+
+int run(int argc, char** argv, const Environment& environment) {
+  const int code = act(argc, argv, environment);
+  environment.out.flush();
+  if (environment.out.good()) return code;
+  environment.err << "zaris-feed: the output could not be written\n  try: is the disk full?\n";
+  return code == exit_ok ? exit_configuration : code;
 }
 
 }  // namespace zaris::feed::cli

@@ -55,8 +55,6 @@ class Tail {
     while (!exit_) loop_->run_one();
     stream_.reset();
     out_.flush();
-    if (!out_.good() && *exit_ == exit_ok) exit_ = exit_configuration;
-    if (!out_.good()) err_ << "zaris-feed: the output could not be written\n  try: is the disk full?\n";
     if (resume_ != options_.since && !resume_.empty()) err_ << "zaris-feed: go on with --since " << resume_ << '\n';
     return *exit_;
   }
