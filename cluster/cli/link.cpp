@@ -140,8 +140,8 @@ struct Verb {
 constexpr Verb verbs[] = {
     {"pause", "", "stop following; the place is kept", "paused; the source keeps its log for it within log.pin_bytes and log.pin_age", nullptr},
     {"resume", "", "go on", "resumed", nullptr},
-    {"accept-source", "source_reset wrong_cluster ahead_of_source source_changed", "held(source_reset): make the target what the source is now", "accepted; the target becomes what the source is",
-     "The source lost its data or is another one than before. Accepting replaces the target's content in this link's scope by what the source holds now."},
+    {"accept-source", "source_reset wrong_cluster ahead_of_source source_changed source_standby", "held(source_reset): make the target what the source is now", "accepted; the target becomes what the source is",
+     "The source lost its data, is another one than before, or holds what another link brought there. Accepting replaces the target's content in this link's scope by what the source holds now."},
     {"accept-target", "target_changed", "held(target_changed): take the target as it is, and begin anew", "accepted; the link begins anew",
      "The target is another cluster than before. Accepting drops the positions that were kept for the old one and copies everything anew."},
     {"accept-removal", "large_removal", "held(large_removal): let it remove that many keys, this once", "accepted; it goes on",

@@ -27,6 +27,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cluster/cli/http.hpp"
 #include "cluster/cli/link_json.hpp"
 #include "cluster/cli/replay_pin.hpp"
 #include "cluster/cli/verbs.hpp"
@@ -42,6 +43,8 @@ struct ReplayOptions {
   std::string from, to, ca, cert, key, name = "replay", compare;
   std::vector<std::string> prefixes;
 };
+
+constexpr int copied_again_max = 10;
 
 // The child and its folder; both end with this.
 class Follower {
@@ -165,6 +168,8 @@ ClusterId source_of(const nlohmann::ordered_json& link) {
 
 // Until the link is caught up with what the source held at this call. Progress on the way.
 int follow(const Context& context, const ReplayOptions& o, Follower& follower, milliseconds timeout, ClusterId& source) {
+  int copied_again = 0;
+  Clock::time_point accepted_at{};
   const auto began = Clock::now();
   Progress progress(context);
   std::string stands = "starting";
@@ -177,6 +182,16 @@ int follow(const Context& context, const ReplayOptions& o, Follower& follower, m
     if (link) {
       const std::string state = link->value("state", "");
       const std::string reason = link->value("reason", "");
+      // Another link wrote to the source meanwhile, and the tail does not carry that: a copy is what was asked for, so what is concerned is copied again.
+      if (state == "held" && reason.starts_with("source_standby") && copied_again < copied_again_max) {
+        if (Clock::now() - accepted_at >= milliseconds(1000)) {
+          accepted_at = Clock::now();
+          ++copied_again;
+          (void)ask_admin("POST", follower.admin(), "/v1/links/" + url_encoded(o.name) + "/accept-source", milliseconds(5000));
+        }
+        pause_for(milliseconds(50));
+        continue;
+      }
       if (state == "held" || state == "failed")
         return fail({"replay_failed", fmt::format("{} ({})", state, reason), link->value("next_step", "")});
       const auto number = [&](const char* path) {

@@ -91,6 +91,7 @@ struct SegmentState {
   bool rewind = false;                     // an operator's rewind waits for this segment's bootstrap
   bool rewind_begun = false;
   bool removal_accepted = false;
+  bool standby_copied = false;             // since an operator accepted what another link brings to the source
 
   // Durable in the target: lowest low of its marks.
   std::optional<NamedPosition> durable, high;
@@ -262,6 +263,7 @@ class LinkCore final : public Link {
 
   Stage stage_ = Stage::idle;
   std::optional<Hold> hold_;
+  [[nodiscard]] bool held_for_standby() const { return hold_ && hold_->code == "source_standby"; }
   bool paused_ = false;
   Backoff backoff_{100'000, 4'000'000};
   MonoMicros begin_at_ = 0, give_up_at_ = 0;
@@ -330,6 +332,7 @@ class LinkCore final : public Link {
   };
   Copying copying_;
   bool accept_ahead_ = false;
+  bool accept_standby_ = false;            // until everything has caught up once, each segment may begin anew once
   bool adopting_ = false;                  // the target has said that the scope holds data
   bool removal_held_ = false;
   LinkStatus counted_;                     // the counters of status()

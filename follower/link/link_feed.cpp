@@ -134,7 +134,7 @@ void LinkCore::on_subscribed(FeedConnection&, const feed::Subscribed& m) {
     if (segment->stopped) {
       segment->code.clear();  // back to work; it counts as healed when something has been applied
     }
-    clear_hold();
+    if (!held_for_standby()) clear_hold();  // that one shows only where the other link's records begin
   }
   if (m.lineage.root().history != segment->root.history) {
     return again_later("source_reset_seen", fmt::format("segment {} has another history now", m.segment.value()));
@@ -335,6 +335,13 @@ void LinkCore::on_stream_end(FeedConnection&, const feed::StreamEnd& m) {
       segment->reopen = BootstrapReason::accepted;
       break;
     case EndReason::source_standby:
+      if (!accept_standby_ || segment->standby_copied) {
+        accept_standby_ = false;
+        return hold(code, text);
+      }
+      segment->standby_copied = true;
+      segment->reopen = BootstrapReason::accepted;
+      break;
     case EndReason::wrong_cluster:
     case EndReason::scope_mismatch:
     case EndReason::scope_revoked:

@@ -47,11 +47,16 @@ bool LinkCore::resume_segment(SegmentState& segment) {
       return false;
     }
   }
+  const bool open = std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::open; });
+  // Once the source's log begins behind what was withheld, a copy would have it, and miss what follows: copied again and again.
+  if (open && held_for_standby()) {
+    hold(std::string(hold_->code), std::string(hold_->text));
+    return false;
+  }
   segment.end_lineage.reset();
   segment.end_floor.reset();
   segment.reopen.reset();
   segment.halted = false;
-  const bool open = std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::open; });
   const bool walk = std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::walk; });
   for (std::size_t i = 0; i < plan.size(); ++i) {
     Lane& lane = lanes_[segment.first_lane + i];

@@ -51,6 +51,10 @@ void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
     update_closed_time();
     check_marks();
     watch();
+    if ((held_for_standby() || accept_standby_) && status(now, false).caught_up) {
+      clear_hold();  // the source went back to before what it withheld
+      accept_standby_ = false;
+    }
     if (accept_ahead_ && active_since_ && now - *active_since_ > 60'000'000) accept_ahead_ = false;
   }
   maybe_commit(!words_.empty());

@@ -60,10 +60,13 @@ void LinkCore::accept_roots() {
 Result<void> LinkCore::accept_source(MonoMicros now) {
   now_ = now;
   const bool fits = hold_ && (hold_->code == "source_reset" || hold_->code == "wrong_cluster" || hold_->code == "ahead_of_source" ||
-                              hold_->code == "source_changed");
+                              hold_->code == "source_changed" || held_for_standby());
   if (!fits) return failure("nothing_to_accept", "link " + config_.name + " is not held because of its source", "zaris link show " + config_.name);
   if (hold_->code == "ahead_of_source") {
     accept_ahead_ = true;
+  } else if (held_for_standby()) {
+    accept_standby_ = true;
+    for (auto& segment : segments_) segment.standby_copied = false;
   } else {
     if (!welcome_) return failure("source_unknown", "the source has not been reached yet", "try again when it can be reached");
     if (config_.source_expected && welcome_->cluster != *config_.source_expected) {

@@ -23,7 +23,7 @@ std::string next_step(std::string_view code, std::string_view link) {
       Row{"scope_holds_data", "the target holds keys that no link brought: set links[].adopt_data: true to let the source replace them, or empty the scope"},
       Row{"scope_revoked", "have the scope granted again in feed.access of the source, or narrow links[].scope.prefixes"},
       Row{"unauthorised", "check links[].source.cert against feed.access of the source, and the certificate of target.url against the target's access table"},
-      Row{"source_standby", "read from the region where those writes are made; narrow links[].scope to what no link writes there; or, once that other link is over, drop both and make this one anew"},
+      Row{"source_standby", "read from the region where those writes are made; narrow links[].scope to what no link writes there; or, once that other link is over, `zaris link accept-source NAME` copies once more what it wrote"},
       Row{"version_unsupported", "bring the older end up to date: `zaris version`, `zaris status --url SOURCE`"},
       Row{"term_superseded", "another follower runs this link: stop one of the two"},
       Row{"epoch_superseded", "this region has become the active side: take the link out of the follower's configuration"},

@@ -397,6 +397,57 @@ TEST(LinkStream, ReasonsThatNeedSomebodyHoldTheLink) {
   }
 }
 
+// The source withheld what another link had brought there, at revision 11 of segment 0.
+struct Withheld : World {
+  Withheld() {
+    establish();
+    segments[0].head = {Generation{1}, Revision{12}};
+    end(0, feed::EndReason::source_standby);
+  }
+  // Tried again, and every segment is subscribed.
+  bool tried_again() {
+    const auto before = subscribed.size();
+    return until([&] { return subscribed.size() >= before + segments.size(); });
+  }
+};
+
+TEST(LinkStream, HeldForWhatAnotherLinkWritesItStaysSoWhenTheLogIsTrimmed) {
+  Withheld w;
+  ASSERT_TRUE(w.held("source_standby"));
+  for (int again = 0; again < 3; ++again) {
+    ASSERT_TRUE(w.tried_again());
+    w.end(0, feed::EndReason::below_floor, {}, 12);
+    w.run(1'000'000);
+    EXPECT_TRUE(w.held("source_standby"));
+  }
+  EXPECT_EQ(w.status().bootstraps_by_reason[static_cast<std::size_t>(BootstrapReason::below_floor)], 0u) << "nothing is copied while nobody has decided";
+  EXPECT_EQ(w.logged("link_released"), 0u);
+}
+
+TEST(LinkStream, WhatAnotherLinkWroteIsCopiedOnceMoreByAWord) {
+  Withheld w;
+  ASSERT_TRUE(w.held("source_standby"));
+  ASSERT_TRUE(w.link->accept_source(w.now));
+  w.settle();
+  ASSERT_TRUE(w.tried_again());
+  w.end(0, feed::EndReason::source_standby);
+  ASSERT_TRUE(w.until([&] { return !w.subscribed.back().low && w.status().state == LinkState::bootstrap; }));
+  w.chunk(0, std::nullopt, std::nullopt, 12);
+  EXPECT_TRUE(w.caught_up());
+  EXPECT_EQ(w.status().segments_bootstrap, 0u);
+  w.end(0, feed::EndReason::source_standby);
+  EXPECT_TRUE(w.held("source_standby")) << "a word counts once";
+}
+
+TEST(LinkStream, ASourceThatWentBackToBeforeWhatItWithheldReleasesTheLink) {
+  Withheld w;
+  ASSERT_TRUE(w.held("source_standby"));
+  w.segments[0].head = {Generation{1}, Revision{10}};
+  EXPECT_TRUE(w.caught_up());
+  w.run(1'000'000);
+  EXPECT_NE(w.status().state, LinkState::held);
+}
+
 // ---- bootstrap -------------------------------------------------------------------------------------------------------------------
 
 TEST(LinkStream, AnInterruptedBootstrapGoesOnBehindItsLastKey) {
