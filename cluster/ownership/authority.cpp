@@ -64,11 +64,11 @@ Members OwnerTerm::counted() const {
   return {all.begin(), all.end()};
 }
 
-void OwnerTerm::granted(const Member& member, BootMicros asked_at) {
+void OwnerTerm::granted(const Member& member, BootMicros asked_at, BootMicros for_us) {
   const Members all = counted();
   if (std::find(all.begin(), all.end(), member) == all.end()) return;
   BootMicros& until = grants_[member];
-  until = std::max(until, after(asked_at, shortened(times_.grant_us)));
+  until = std::max(until, after(asked_at, shortened(std::min(times_.grant_us, for_us))));
 }
 
 void OwnerTerm::superseded(Generation by) {

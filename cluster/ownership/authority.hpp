@@ -78,8 +78,9 @@ class OwnerTerm {
   // Who is counted: for grants, and for a policy that waits for all.
   [[nodiscard]] Members counted() const;
 
-  // A member answered a question that was sent at `asked_at`, for this generation, and granted.
-  void granted(const Member& member, BootMicros asked_at);
+  // A member answered a question that was sent at `asked_at`, for this generation, and granted `for_us`; what is longer than this node's own
+  // grants counts as those.
+  void granted(const Member& member, BootMicros asked_at, BootMicros for_us);
   // Somebody knows a higher generation: this term is over, whatever runs still.
   void superseded(Generation by);
   // The node was told to hand the partition over and executes nothing more.

@@ -110,7 +110,7 @@ bool decode(std::string_view body, Heartbeat& out) {
 void encode(std::string& out, Opcode opcode, const Grant& grant) {
   const std::size_t at = begin_frame(out, opcode, 0, 0);
   Packer pack(out);
-  pack.array(2);
+  pack.array(3);
   pack.u64(grant.echo);
   pack.array(static_cast<std::uint32_t>(grant.rows.size()));
   for (const Grant::Row& row : grant.rows) {
@@ -118,6 +118,7 @@ void encode(std::string& out, Opcode opcode, const Grant& grant) {
     pack.u64(row.partition);
     pack.uint(row.generation.value());
   }
+  pack.uint(grant.for_us);
   end_frame(out, at);
 }
 
@@ -136,6 +137,7 @@ bool decode(std::string_view body, Grant& out) {
       out.rows.push_back(one);
     }
   }
+  out.for_us = places.uint();
   return whole(in, places);
 }
 

@@ -52,8 +52,8 @@ struct Heartbeat {
 void encode(std::string& out, const Heartbeat& heartbeat);
 [[nodiscard]] bool decode(std::string_view body, Heartbeat& out);
 
-// Owner to replica (Grant), and back with the rows that are granted (Granted): may I go on? [0 echo, 1 [[partition, generation] …]];
-// echo: the owner's own boot clock when it asked.
+// Owner to replica (Grant), and back with the rows that are granted (Granted): may I go on? [0 echo, 1 [[partition, generation] …],
+// 2 µs]; echo: the owner's own boot clock when it asked; µs: for how long the sender grants (0: it did not say).
 struct Grant {
   struct Row {
     std::uint64_t partition = 0;
@@ -62,6 +62,7 @@ struct Grant {
   };
   std::uint64_t echo = 0;
   std::vector<Row> rows;
+  std::uint64_t for_us = 0;
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 void encode(std::string& out, Opcode opcode, const Grant& grant);   // grant or granted

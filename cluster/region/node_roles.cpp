@@ -29,7 +29,7 @@ std::string_view name(RolePhase phase) {
 NodeRoles::NodeRoles(etcd::Etcd& etcd, const Mirror& mirror, const Registration& registration, store::Store& store, Replicator& replicator, ServingTable& serving,
                      NodeRolesOptions options, Outside& outside)
     : etcd_(etcd), mirror_(mirror), registration_(registration), store_(store), replicator_(replicator), serving_(serving), options_(std::move(options)),
-      outside_(outside), started_(outside.now()) {
+      outside_(outside), started_(outside.now()), grant_us_(options_.authority.grant_us) {
   replicator_.may_copy([this](const std::string& peer, SegmentId segment) { return out_of_set(peer, segment); });
 }
 NodeRoles::~NodeRoles() = default;
@@ -306,7 +306,7 @@ void NodeRoles::publish(Role& role) {
 
 void NodeRoles::ask_grants() {
   const MonoMicros now = outside_.now();
-  if (now - asked_grants_at_ < options_.authority.grant_us / 3) return;
+  if (now - asked_grants_at_ < grant_us_ / 3) return;
   asked_grants_at_ = now;
   std::map<std::string, protocol::Grant> questions;
   for (const auto& [id, role] : roles_) {
@@ -315,6 +315,7 @@ void NodeRoles::ask_grants() {
   }
   for (auto& [peer, question] : questions) {
     question.echo = static_cast<std::uint64_t>(now);
+    question.for_us = static_cast<std::uint64_t>(options_.authority.grant_us);
     std::string frame;
     encode(frame, protocol::Opcode::grant, question);
     (void)outside_.send(peer, frame);
@@ -324,6 +325,7 @@ void NodeRoles::ask_grants() {
 void NodeRoles::grant_asked(const std::string& node, const protocol::Grant& question) {
   protocol::Grant answer;
   answer.echo = question.echo;
+  answer.for_us = static_cast<std::uint64_t>(options_.authority.grant_us);
   const MonoMicros now = outside_.now();
   for (const protocol::Grant::Row& row : question.rows) {
     Role* role = role_by_low(row.partition);
@@ -340,11 +342,14 @@ void NodeRoles::grant_asked(const std::string& node, const protocol::Grant& ques
 void NodeRoles::granted(const std::string& node, const protocol::Grant& answer) {
   const auto peer = peers_.find(node);
   if (peer == peers_.end()) return;
+  // Whoever grants for less than this node would, in the middle of a change of failover.grant, is asked more often.
+  const MonoMicros for_us = answer.for_us == 0 ? options_.authority.grant_us : static_cast<MonoMicros>(std::min<std::uint64_t>(answer.for_us, INT64_MAX));
+  grant_us_ = std::min(grant_us_, for_us);
   for (const protocol::Grant::Row& row : answer.rows) {
     Role* role = role_by_low(row.partition);
     if (role == nullptr || !role->term) continue;
     if (row.generation == role->term->generation()) {
-      role->term->granted({node, peer->second}, static_cast<MonoMicros>(answer.echo));
+      role->term->granted({node, peer->second}, static_cast<MonoMicros>(answer.echo), for_us);
     } else if (row.generation > role->term->generation()) {
       role->granter.learn(row.generation);
       end_term(*role, fmt::format("{} knows generation {}", node, row.generation.value()));

@@ -149,7 +149,7 @@ class NodeRoles {
   std::shared_ptr<int> life_ = std::make_shared<int>(0);
   const MonoMicros started_;
   ownership::Lease lease_;
-  MonoMicros asked_grants_at_ = 0;
+  MonoMicros asked_grants_at_ = 0, grant_us_;  // the shortest grant that this node counts on
   std::map<std::string, ownership::Incarnation> peers_;   // connected
   std::map<ownership::PartitionId, Role> roles_;
   NodeRolesCounters counters_;

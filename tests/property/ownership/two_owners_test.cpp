@@ -178,7 +178,7 @@ class Search {
   }
   void grant_answer(World& w, int r, int sent) const {
     const int from = flaw_ == Flaw::grant_from_answer ? w.t : sent;
-    w.term.granted(replica[r], from * tick);
+    w.term.granted(replica[r], from * tick, no_end);
     w.granted[r] = std::max(w.granted[r], from);
   }
 

@@ -114,6 +114,21 @@ TEST(Region, a_node_that_is_cut_off_stops_serving_before_another_begins) {
   expect_sound(world);
 }
 
+// A rolling change of failover.grant, or a mistake: whoever is owner counts on no more than what it was granted.
+TEST(Region, nodes_with_grants_of_different_length_never_serve_together) {
+  for (std::size_t cut = 0; cut < 3; ++cut) {
+    Formed world({.grants = {3 * second, 300'000, 10 * second}});
+    world.run_for(15 * second);
+    world.isolate(cut, true);
+    ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 60 * second)) << world.story();
+    world.run_for(15 * second);
+    expect_sound(world);
+    world.heal();
+    ASSERT_TRUE(world.run_until([&] { return world.healthy(); }, 120 * second)) << world.story();
+    expect_sound(world);
+  }
+}
+
 TEST(Region, serves_on_without_etcd_and_promotes_nobody) {
   Formed world;
   const auto promotions = world.core(*world.leader()).leader().counters().promotions;

@@ -125,6 +125,7 @@ void World::start(std::size_t place) {
   o.leader.settings = {options_.cluster, "r", "main", options_.segments, 0, options_.replication_factor, 0};
   o.leader.ack_max = options_.ack_max;
   o.leader.failover.cooldown_us = 1'000'000;
+  if (!options_.grants.empty()) o.leader.failover.grant_us = o.authority.grant_us = options_.grants[place % options_.grants.size()];
   o.keys.prefix = "/zaris/main/";
   o.version = "sim";
   node.core = std::make_unique<RegionCore>(*node.etcd, *node.store, *node.serving, o, *node.outside);

@@ -78,36 +78,45 @@ TEST(OwnerTerm, ANewLeaseCountsOnlyForATermThatWasReadAgain) {
 TEST(OwnerTerm, WithoutALeaseEveryMemberMustHaveGranted) {
   const Lease none;
   OwnerTerm t = term(3, {b, c});
-  t.granted(b, 5 * s);
+  t.granted(b, 5 * s, s);
   EXPECT_EQ(t.serving(none).by, ServesBy::nothing);
-  t.granted(c, 4 * s);
+  t.granted(c, 4 * s, s);
   EXPECT_EQ(t.serving(none).by, ServesBy::grants);
   EXPECT_EQ(t.serving(none).until, 4'990'000) << "the earliest counts, from the sending of its question";
-  t.granted(c, 3 * s);
+  t.granted(c, 3 * s, s);
   EXPECT_EQ(t.granted_until(), 4'990'000) << "a late answer takes nothing back";
-  t.granted({"d", Incarnation{9}}, 9 * s);
-  t.granted({"b", Incarnation{9}}, 9 * s);
+  t.granted({"d", Incarnation{9}}, 9 * s, s);
+  t.granted({"b", Incarnation{9}}, 9 * s, s);
   EXPECT_EQ(t.granted_until(), 4'990'000) << "strangers and other processes of a member's name do not count";
   EXPECT_EQ(term(3, {}).granted_until(), 0) << "an empty set grants nothing";
 }
 
+TEST(OwnerTerm, CountsOnNoMoreThanWasGranted) {
+  const Lease none;
+  OwnerTerm t = term(2, {b});
+  t.granted(b, 5 * s, s / 2);
+  EXPECT_EQ(t.serving(none).until, 5 * s + s / 2 - s / 200) << "that node's failover.grant is shorter than this one's";
+  t.granted(b, 6 * s, 10 * s);
+  EXPECT_EQ(t.serving(none).until, 6'990'000) << "and longer";
+}
+
 TEST(OwnerTerm, TheLaterOfLeaseAndGrantsCounts) {
   OwnerTerm t = term(2, {b});
-  t.granted(b, s / 2);
+  t.granted(b, s / 2, s);
   EXPECT_EQ(t.serving(leased()).by, ServesBy::lease);
-  t.granted(b, 3 * s);
+  t.granted(b, 3 * s, s);
   EXPECT_EQ(t.serving(leased()).by, ServesBy::grants);
 }
 
 TEST(OwnerTerm, WhileTheSetChangesOldAndNewMembersAreCounted) {
   const Lease none;
   OwnerTerm t = term(3, {b});
-  t.granted(b, 5 * s);
+  t.granted(b, 5 * s, s);
   t.change_begins({c});
   EXPECT_TRUE(t.changing());
   EXPECT_THAT(t.counted(), testing::ElementsAre(b, c));
   EXPECT_EQ(t.granted_until(), 0);
-  t.granted(c, 5 * s);
+  t.granted(c, 5 * s, s);
   EXPECT_EQ(t.granted_until(), 5'990'000);
   t.change_ended({c});
   EXPECT_THAT(t.counted(), testing::ElementsAre(c));
@@ -119,7 +128,7 @@ TEST(OwnerTerm, WhileTheSetChangesOldAndNewMembersAreCounted) {
 
 TEST(OwnerTerm, AHigherGenerationEndsItWhateverStillRuns) {
   OwnerTerm t = term(1, {b});
-  t.granted(b, 0);
+  t.granted(b, 0, s);
   t.superseded(Generation{5});
   EXPECT_EQ(t.serving(leased()).by, ServesBy::alone);
   t.superseded(Generation{6});

@@ -47,7 +47,7 @@ std::vector<Example> examples() {
 
   add("peer-hello", protocol::PeerHello{ClusterId{0xbb}, "main", "n1", 0x1122334455667788, 256, "zarisd 0.2.0"});
   add("heartbeat", protocol::Heartbeat{0x0123456789abcdef, 3, 7, {{0xa1, Generation{9}, true, {"n2", "n3"}}}, protocol::Heartbeat::Clock{60'000'000, 1'700'000'000'000'000, 59'500'000, 250'000}});
-  const protocol::Grant grant{60'000'000, {{0xa1, Generation{9}}}};
+  const protocol::Grant grant{60'000'000, {{0xa1, Generation{9}}}, 1'000'000};
   for (const auto opcode : {protocol::Opcode::grant, protocol::Opcode::granted}) {
     Example example{opcode == protocol::Opcode::grant ? "grant" : "granted", {}};
     encode(example.bytes, opcode, grant);
