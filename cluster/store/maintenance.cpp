@@ -119,9 +119,11 @@ bool StoreImpl::evict(WallMicros now) {
   return evicting_;
 }
 
-StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pins) {
+StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pins, Whose whose) {
   std::shared_ptr<const LogChunk> chunk;  // freed, unless a reader holds it, after the lock
   std::unique_lock hold(s.lock);
+  // A term may have begun since the caller looked: from then on the log is bounded by the budget alone.
+  if (whose == Whose::others && s.owned()) return Trim::not_yet;
   chunk = s.log.oldest();
   if (!chunk) return Trim::empty;
   const Revision last = chunk->last();
@@ -151,7 +153,7 @@ bool StoreImpl::trim_replicas(WallMicros now) {
   for (const auto& s : segments_) {
     if (s->owned()) continue;
     Trim trim = Trim::gone;
-    while (dropped < per_call && (trim = trim_oldest(*s, now, false)) == Trim::gone) ++dropped;
+    while (dropped < per_call && (trim = trim_oldest(*s, now, false, Whose::others)) == Trim::gone) ++dropped;
     if (trim == Trim::gone || trim == Trim::kept) floors_moved_.store(true, std::memory_order_relaxed);
     if (dropped >= per_call) return true;
   }

@@ -124,7 +124,8 @@ class StoreImpl final : public Store {
     not_yet,     // not owned, and the owner still holds it
     empty,
   };
-  Trim trim_oldest(Segment& s, WallMicros now, bool force_pins);
+  enum class Whose { anybodys, others };  // whose log it has to be still once the lock is held
+  Trim trim_oldest(Segment& s, WallMicros now, bool force_pins, Whose whose = Whose::anybodys);
   bool trim_replicas(WallMicros now);
 
   const StoreOptions options_;

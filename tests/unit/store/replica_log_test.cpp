@@ -1,4 +1,7 @@
 // A replica takes the owner's log as it is, and trims no further than the owner.
+#include <atomic>
+#include <thread>
+
 #include "tests/unit/store/replica_fixture.hpp"
 
 namespace zaris::store {
@@ -305,6 +308,35 @@ TEST(ReplicaTrim, PinsStandAtAReplicaAndAreMovedOverWhatTheyDoNotMatch) {
   replica->set_pin(full, {}, seg0, Position{Generation{50}, Revision{2002}}, start_time);
   EXPECT_FALSE(replica->trim_log(start_time));
   EXPECT_EQ(replica->state(seg0).floor, Revision{2003});
+}
+
+// A node is promoted while its maintenance thread goes through what it follows: what it takes for a replica's log is an owner's by the time that it has the lock.
+TEST(ReplicaTrim, WhatIsPromotedMeanwhileKeepsItsLog) {
+  constexpr std::uint16_t segments = 256;
+  const auto segment = [](std::uint16_t s) { return SegmentId{s}; };
+  int cut = 0;
+  for (std::uint64_t round = 1; round <= 4 && cut == 0; ++round) {
+    auto node = make_member(segments, round);
+    for (std::uint16_t s = 0; s < segments; ++s) own(*node, 50, segment(s));
+    std::atomic<std::uint64_t> passes{0};
+    std::atomic<bool> stop{false};
+    std::thread trimmer([&] {
+      while (!stop.load()) {
+        node->set_owner_floor(seg0, Revision{1});  // what the owner that is gone had said: nothing has been trimmed
+        node->trim_log(start_time);
+        ++passes;
+      }
+    });
+    for (std::uint32_t term = 51; term < 57 && cut == 0; ++term) {  // the log's first chunks stay within its budget so long
+      for (std::uint16_t s = 0; s < segments; ++s) node->set_role(segment(s), SegmentRole::replica);
+      for (const std::uint64_t begin = passes; passes < begin + 2;) std::this_thread::yield();
+      for (std::uint16_t s = 0; s < segments; ++s) own(*node, term, segment(s));
+      for (std::uint16_t s = 0; s < segments; ++s) cut += node->state(segment(s)).floor != Revision{1} ? 1 : 0;
+    }
+    stop = true;
+    trimmer.join();
+  }
+  EXPECT_EQ(cut, 0) << "logs were thrown away by who took them for a replica's";
 }
 
 }  // namespace
