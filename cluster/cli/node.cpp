@@ -88,6 +88,7 @@ ordered_json with_texts(ordered_json partitions) {
 
 void note_accepted(const Context& context, const ordered_json& view) {
   for (const auto& text : view.value("accepted", ordered_json::array())) note(context, "accepted as lost: " + text.get<std::string>());
+  for (const auto& text : view.value("settings_differ", ordered_json::array())) note(context, "settings differ: " + text.get<std::string>());
 }
 
 void print_partitions(Format format, const ordered_json& partitions) { print_rows(format, partition_sheet, for_people(format) ? with_texts(partitions) : partitions); }

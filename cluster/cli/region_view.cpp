@@ -236,6 +236,10 @@ ordered_json view_of(const std::vector<NodeWord>& words) {
   for (const auto& row : partitions) {
     if (row["accepted"]) accepted.push_back(what_becomes_of(row, best->region->leader));
   }
+  ordered_json settings = ordered_json::array();
+  for (const RegionStatusAnswer::Member& member : best->region->members) {
+    if (!member.settings_differ.empty()) settings.push_back(fmt::format("node {} against node {}: {}", member.name, best->name, member.settings_differ));
+  }
   if (!converged) {
     std::string which;
     for (const std::string& one : differ) which += (which.empty() ? ": " : ", ") + one;
@@ -254,6 +258,7 @@ ordered_json view_of(const std::vector<NodeWord>& words) {
           {"etcd_answers", etcd},
           {"waiting_for", waiting},
           {"accepted", std::move(accepted)},
+          {"settings_differ", std::move(settings)},
           {"replication", {{"factor", best->region->replication_factor}, {"ack", best->region->ack}, {"ack_max", best->region->ack_max}}},
           {"lag_revisions_max", lag},
           {"nodes", std::move(nodes)},
@@ -311,7 +316,7 @@ RegionSum sum_of(const std::vector<NodeWord>& words, const ordered_json& view) {
   }
   for (const auto& partition : view["partitions"]) {
     const bool heard = partition["role"].is_string();
-    sum.whole = sum.whole && heard;
+    sum.whole = sum.whole && heard && partition["role"] == "serving" && partition["state"] != not_heard;
     serves = serves && heard && partition["role"] == "serving" && partition["state"] != not_heard;
     all.generation = std::max(all.generation, Generation{partition["generation"].get<std::uint32_t>()});
   }
@@ -327,7 +332,7 @@ RegionStatusAnswer alone(const protocol::StatusAnswer& status) {
   out.node = out.leader = status.node;
   out.converged = out.registered = true;
   out.ack = out.ack_max = "async";
-  out.members.push_back({status.node, "", true, true, true, status.state == "draining", "alive", status.version, {}});
+  out.members.push_back({status.node, "", true, true, true, status.state == "draining", "alive", status.version, {}, {}});
   RegionStatusAnswer::Partition& partition = out.partitions.emplace_back();
   partition.segments = status.segments;
   partition.primary = partition.owner = status.node;

@@ -77,12 +77,14 @@ void show_several(const ordered_json& r) {
                         number(c["replication"]["factor"]), text(c["replication"]["ack"]), show_count(number(c["lag_revisions_max"]))));
   if (!text(c["waiting_for"]).empty()) write_out("  waits: " + text(c["waiting_for"]) + "\n");
   for (const auto& wish : c["accepted"]) write_out("  accepted as lost: " + text(wish) + "\n");
+  for (const auto& one : c["settings_differ"]) write_out("  settings differ: " + text(one) + "\n");
   std::map<std::string, std::uint64_t> states;
   for (const auto& partition : c["partitions"]) ++states[text(partition["state"])];
   std::string partitions;
   for (const auto& [state, count] : states) partitions += fmt::format("{}{} {}", partitions.empty() ? "" : ", ", count, state);
   write_out(fmt::format("  partitions: {}   {} segments   generation {}\n", partitions.empty() ? "none yet" : partitions, number(r["segments"]), number(r["generation"])));
-  write_out(fmt::format("  keys {}   {}   digest {}\n", show_count(number(r["live_keys"])), show_bytes(number(r["live_bytes"])), text(r["digest"]).empty() ? "not known: not every owner answers" : text(r["digest"])));
+  const bool whole = !text(r["digest"]).empty();
+  write_out(fmt::format("  keys {}{}   {}   digest {}\n", show_count(number(r["live_keys"])), whole ? "" : " at the owners that answer", show_bytes(number(r["live_bytes"])), whole ? text(r["digest"]) : "not known: not every owner answers"));
   write_out(fmt::format("  memory {}   log {}{}   {} links in   {} connections\n", show_bytes(number(r["memory"]["used_bytes"])), show_bytes(number(r["log"]["bytes"])),
                         number(r["pins"]) > 0 ? fmt::format(", {} pinned by {} followers", show_bytes(number(r["log"]["pinned_bytes"])), number(r["pins"])) : "", number(r["links"]), number(r["connections"])));
   for (const auto& node : c["nodes"]) {

@@ -234,4 +234,10 @@ std::unique_ptr<Watch> MemoryEtcd::Client::watch(WatchRequest request, WatchHand
   return std::make_unique<WatchHandle>(watch);
 }
 
+void MemoryEtcd::restore(const MemoryRows& copy) {
+  const auto all = watches_;
+  for (const auto& watch : all) end(watch, {WatchEnd::Why::lost, {}, Error{"etcd_watch_lost", "the connection broke", {}}});
+  rows_.restore(copy, now_);
+}
+
 }  // namespace zaris::etcd

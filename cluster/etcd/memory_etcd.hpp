@@ -41,6 +41,8 @@ class MemoryEtcd {
   [[nodiscard]] MonoMicros now() const { return now_; }
   // What it holds, for checks of the owner's.
   [[nodiscard]] const MemoryRows& rows() const { return rows_; }
+  // It dies, and begins again on a copy of rows(): watches are lost.
+  void restore(const MemoryRows& copy);
 
  private:
   friend class Client;

@@ -267,4 +267,11 @@ std::vector<Event> MemoryRows::events(const Keys& keys, EtcdRevision from) const
   return out;
 }
 
+void MemoryRows::restore(const MemoryRows& older, MonoMicros now) {
+  const std::int64_t next = std::max(next_lease_, older.next_lease_);
+  *this = older;
+  next_lease_ = next;
+  for (auto& [id, lease] : leases_) lease.ends = now + std::chrono::microseconds(lease.ttl).count();
+}
+
 }  // namespace zaris::etcd

@@ -28,6 +28,10 @@ class MemoryRows {
   void expire(MonoMicros now);
   [[nodiscard]] std::optional<MonoMicros> next_expiry() const;
 
+  // As an etcd that begins on a copy that was made earlier: rows, revisions and leases are those of then, and every lease runs anew. Numbers of
+  // leases are not given twice.
+  void restore(const MemoryRows& older, MonoMicros now);
+
   [[nodiscard]] EtcdRevision revision() const { return revision_; }
   [[nodiscard]] EtcdRevision compacted() const { return compacted_; }
   // Of those keys, from that revision on; not below compacted().
@@ -55,7 +59,7 @@ class MemoryRows {
   [[nodiscard]] Answer no(Outcome outcome, const char* error_code, std::string what) const;
   void end_lease(std::map<LeaseId, Lease>::iterator lease);
 
-  const MonoMicros lease_late_us_;
+  MonoMicros lease_late_us_;
   EtcdRevision revision_{1};   // as a new etcd begins
   EtcdRevision compacted_;
   std::map<std::string, std::vector<Version>> keys_;  // versions ascending

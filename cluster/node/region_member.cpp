@@ -17,6 +17,7 @@
 #include "cluster/etcd/http_etcd.hpp"
 #include "cluster/logging/event_log.hpp"
 #include "cluster/node/region_picture.hpp"
+#include "cluster/node/region_settings.hpp"
 #include "cluster/peer/event_loop.hpp"
 #include "cluster/peer/peer_net.hpp"
 #include "cluster/region/beginning.hpp"
@@ -104,6 +105,7 @@ region::RegionOptions options_of(const config::NodeConfig& config, const region:
   o.heartbeat_us = us(config.failover.heartbeat_us);
   o.suspect_us = us(config.failover.suspect_us);
   o.clock_skew_us = us(config.limits.clock_skew_us);
+  o.settings = region_settings(config);
   o.authority.grant_us = us(config.failover.grant_us);
   o.authority.evict_rf1 = o.leader.evict_rf1;
   return o;

@@ -25,6 +25,7 @@ struct RegionStatus {
     bool registered = false, connected = false, leader = false, draining = false;
     std::string state;                       // as the leader sees it; empty where this node does not lead
     std::string version;
+    std::string settings_differ;             // which of its settings for the region are not this node's; empty: none
     std::optional<region::ClockEstimate> clock;   // of the connected ones, after the first round trip
   };
   struct Partition {

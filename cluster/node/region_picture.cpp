@@ -98,6 +98,7 @@ RegionStatus RegionPicture::take(const Of& of) {
     const auto row = mirror.members().find(node.name);
     m.registered = row != mirror.members().end();
     if (m.registered) m.version = row->second.value.version;
+    if (const auto differs = of.core.settings().differing().find(node.name); differs != of.core.settings().differing().end()) m.settings_differ = differs->second;
     m.connected = (node.name == of.self || of.net.up(node.name));
     m.leader = node.name == s.leader;
     m.clock = of.core.clocks().estimate(node.name);

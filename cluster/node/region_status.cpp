@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/node/node.hpp"
+#include "cluster/node/region_settings.hpp"
 
 namespace zaris::node {
 namespace {
@@ -30,6 +31,7 @@ constexpr MetricFamily ownership_version{"zaris_cluster_ownership_version", Metr
 constexpr MetricFamily converged{"zaris_cluster_view_converged", MetricType::gauge, "", "1 while this node's map and ownership are of one version and no peer's view differs, otherwise 0."};
 constexpr MetricFamily registered{"zaris_cluster_registered", MetricType::gauge, "", "1 while this node's own lease is in etcd, otherwise 0."};
 constexpr MetricFamily name_taken{"zaris_cluster_name_taken", MetricType::gauge, "", "1 while another process is registered under this node's name, otherwise 0."};
+constexpr MetricFamily settings_differ{"zaris_cluster_settings_differ", MetricType::gauge, "", "Registered nodes of which some setting that all should have alike is not this node's; the log's settings_differ names them."};
 constexpr MetricFamily peers{"zaris_cluster_peers_connected", MetricType::gauge, "", "Other nodes of the roster that this node is connected with."};
 constexpr MetricFamily etcd_up{"zaris_etcd_up", MetricType::gauge, "", "1 while etcd answers this node, otherwise 0."};
 constexpr MetricFamily etcd_silence{"zaris_etcd_silence_seconds", MetricType::gauge, "", "Time since etcd last answered a linearizable read of this node."};
@@ -62,7 +64,7 @@ constexpr MetricFamily peer_sent{"zaris_cluster_peer_sent_bytes_total", MetricTy
 constexpr MetricFamily peer_received{"zaris_cluster_peer_received_bytes_total", MetricType::counter, "", "Bytes read from other nodes."};
 
 constexpr MetricFamily families[] = {members, members_draining, partitions, accepted, without_owner, without_replica, leads, leader_known, leader_term, map_version, ownership_version,
-    converged, registered, name_taken, peers, etcd_up, etcd_silence, owned, serving, lag, lag_seconds, partition_state, partition_serving,
+    converged, registered, name_taken, settings_differ, peers, etcd_up, etcd_silence, owned, serving, lag, lag_seconds, partition_state, partition_serving,
     partition_copies, partition_generation, clock_skew, clock_skew_error, leader_changes, elections, promotions, hand_overs, terms, fenced, set_changes, grants,
     differences, cures, lists, watch_ends, lease_losses, sessions_ended, peers_lost, peer_sent, peer_received};
 
@@ -72,16 +74,6 @@ bool serves(const RegionStatus::Partition& partition) { return partition.role ==
 bool unowned(const RegionStatus::Partition& partition) { return partition.owner.empty() || partition.state == "unavailable"; }
 std::string segments_of(const RegionStatus::Partition& partition) {
   return fmt::format("{}-{}", partition.first, partition.first + std::max(partition.segments, 1u) - 1);
-}
-
-std::string_view policy_name(config::AckPolicy policy) {
-  switch (policy) {
-    case config::AckPolicy::async: return "async";
-    case config::AckPolicy::replica: return "replica";
-    case config::AckPolicy::majority: return "majority";
-    case config::AckPolicy::all: break;
-  }
-  return "all";
 }
 
 }  // namespace
@@ -114,6 +106,7 @@ protocol::RegionStatusAnswer to_answer(const RegionStatus& status, const config:
     row.draining = member.draining;
     row.state = member.state;
     row.version = member.version;
+    row.settings_differ = member.settings_differ;
     if (member.clock) row.clock = {member.clock->ahead_us, static_cast<std::uint64_t>(member.clock->within_us), member.clock->beyond};
   }
   for (const RegionStatus::Partition& partition : status.partitions) {
@@ -143,7 +136,7 @@ ordered_json to_json(const RegionStatus& status, const config::NodeConfig& confi
   ordered_json all_members = ordered_json::array(), all_partitions = ordered_json::array();
   for (const RegionStatusAnswer::Member& m : s.members) {
     all_members.push_back({{"name", m.name}, {"address", m.address}, {"registered", m.registered}, {"connected", m.connected}, {"leader", m.leader},
-                           {"draining", m.draining}, {"state", m.state}, {"version", m.version},
+                           {"draining", m.draining}, {"state", m.state}, {"version", m.version}, {"settings_differ", m.settings_differ},
                            {"clock_skew_seconds", m.clock ? ordered_json(static_cast<double>(m.clock->ahead_us) / 1e6) : ordered_json(nullptr)},
                            {"clock_skew_error_seconds", m.clock ? ordered_json(static_cast<double>(m.clock->within_us) / 1e6) : ordered_json(nullptr)}});
   }
@@ -246,6 +239,7 @@ void put_region_metrics(admin::MetricSink& sink, const RegionStatus& status) {
   sink.put(converged, status.converged ? 1 : 0);
   sink.put(registered, status.registered ? 1 : 0);
   sink.put(name_taken, status.name_taken ? 1 : 0);
+  sink.put(settings_differ, d(static_cast<std::uint64_t>(std::ranges::count_if(status.members, [](const RegionStatus::Member& m) { return !m.settings_differ.empty(); }))));
   sink.put(peers, d(connected));
   sink.put(etcd_up, status.etcd_trouble.empty() ? 1 : 0);
   sink.put(etcd_silence, status.etcd_silence_seconds);

@@ -324,9 +324,10 @@ bool decode(std::string_view body, ListLinksAnswer& out) {
 void encode(std::string& out, Opcode opcode, std::uint32_t correlation, const DropRequest& request) {
   const std::size_t at = begin_frame(out, opcode, 0, correlation);
   Packer pack(out);
-  pack.array(2);
+  pack.array(3);
   pack.str(request.link);
   pack.boolean(request.dry_run);
+  pack.boolean(request.more_follow);
   end_frame(out, at);
 }
 
@@ -335,14 +336,16 @@ bool decode(std::string_view body, DropRequest& out) {
   Places places(in);
   out.link = read_link(in, places);
   out.dry_run = places.boolean();
+  out.more_follow = places.boolean();
   return whole(in, places);
 }
 
 void encode(std::string& out, Opcode opcode, std::uint32_t correlation, const DropAnswer& answer) {
   const std::size_t at = begin_frame(out, opcode, 0, correlation);
   Packer pack(out);
-  pack.array(1);
+  pack.array(2);
   pack.uint(answer.count);
+  pack.uint(answer.kept);
   end_frame(out, at);
 }
 
@@ -350,6 +353,7 @@ bool decode(std::string_view body, DropAnswer& out) {
   Unpacker in(body);
   Places places(in);
   out.count = places.uint();
+  out.kept = places.uint();
   return whole(in, places);
 }
 

@@ -145,13 +145,16 @@ void encode(std::string& out, std::uint32_t correlation, const ListLinksAnswer& 
 [[nodiscard]] bool decode(std::string_view body, ListLinksAnswer& out);
 
 // DropLink: [0 link]: its marks go, its scope is no standby any more; data stay. NotFound.
-// DropScope: [0 link, 1 dry run]: deletes what left the link's scope and is in no other link's. Answer to both: [0 number].
+// DropScope: [0 link, 1 dry run, 2 more follow]: deletes what left the link's scope, is in no other link's and is as the link brought it; of what the
+// asked node owns. Answer to both: [0 number, 1 kept].
 struct DropRequest {
   std::string_view link;
   bool dry_run = false;
+  bool more_follow = false;                         // other nodes of the region are asked after this one: the register stays as it is
 };
 struct DropAnswer {
   std::uint64_t count = 0;                          // marks, or keys
+  std::uint64_t kept = 0;                           // keys that left the scope and have been written by this region since
 };
 void encode(std::string& out, Opcode opcode, std::uint32_t correlation, const DropRequest& request);
 [[nodiscard]] bool decode(std::string_view body, DropRequest& out);

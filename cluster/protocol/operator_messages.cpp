@@ -59,7 +59,7 @@ void encode(std::string& out, std::uint32_t correlation, const RegionStatusAnswe
   pack.str(answer.ack_max);
   pack.array(static_cast<std::uint32_t>(answer.members.size()));
   for (const RegionStatusAnswer::Member& row : answer.members) {
-    pack.array(9);
+    pack.array(10);
     pack.str(row.name);
     pack.str(row.address);
     for (const bool v : {row.registered, row.connected, row.leader, row.draining}) pack.boolean(v);
@@ -67,6 +67,7 @@ void encode(std::string& out, std::uint32_t correlation, const RegionStatusAnswe
     pack.str(row.version);
     if (!row.clock) {
       pack.nil();
+      pack.str(row.settings_differ);
       continue;
     }
     const auto forward = [](std::int64_t v) { return static_cast<std::uint64_t>(std::max<std::int64_t>(v, 0)); };
@@ -75,6 +76,7 @@ void encode(std::string& out, std::uint32_t correlation, const RegionStatusAnswe
     pack.uint(forward(-row.clock->ahead_us));
     pack.uint(row.clock->within_us);
     pack.boolean(row.clock->beyond);
+    pack.str(row.settings_differ);
   }
   pack.array(static_cast<std::uint32_t>(answer.partitions.size()));
   for (const RegionStatusAnswer::Partition& row : answer.partitions) {
@@ -129,6 +131,7 @@ bool decode(std::string_view body, RegionStatusAnswer& out) {
         to.beyond = clock.boolean();
         clock.finish();
       }
+      row.settings_differ = read_text(in, inner);
       inner.finish();
     }
   }

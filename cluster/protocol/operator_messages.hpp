@@ -30,6 +30,7 @@ struct RegionStatusAnswer {
       friend bool operator==(const Clock&, const Clock&) = default;
     };
     std::optional<Clock> clock;                     // place 8, [ahead, behind, within, beyond]; nothing is known of the own one and of who is not connected
+    std::string settings_differ;                    // place 9: which of its settings for the region are not those of the node that answers
     friend bool operator==(const Member&, const Member&) = default;
   };
   struct Partition {                                // places in the order of the fields

@@ -39,7 +39,7 @@ void Leader::tick() {
   const bool mine = row && row->value.name == options_.self && row->value.incarnation == options_.incarnation && registration_.registered();
   if (mine && !leads_) begin_term();
   if (leads_ && (!mine || row->created != term_)) end_term();
-  if (!row && registration_.registered() && !campaigning_) campaign();
+  if (!row && registration_.registered() && !campaigning_ && !mirror_.older()) campaign();
   if (!leads_) return;
   const MonoMicros now = outside_.now();
   // Without etcd nothing can be decided; when it is back, owners get the time to renew before anybody takes their place.
@@ -51,7 +51,7 @@ void Leader::tick() {
   }
   coordinator_away_ = away;
   watch_members(now);
-  if (away || writing_ || mirror_.told() < written_) return;
+  if (away || mirror_.older() || writing_ || mirror_.told() < written_) return;
   forming_.clear();
   waits_.clear();
   if (!mirror_.map()) return form(now);

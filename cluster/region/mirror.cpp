@@ -18,6 +18,12 @@ void Mirror::doubt() {
   if (!listing_) again(true);
 }
 
+void Mirror::told_of(std::uint64_t ownership_version) {
+  if (ownership_version <= others_have_) return;
+  others_have_ = ownership_version;
+  others_had_at_ = clock_();
+}
+
 void Mirror::again(bool at_once) {
   watch_.reset();
   ++watch_number_;
@@ -63,6 +69,13 @@ void Mirror::list_page(std::shared_ptr<std::vector<etcd::Row>> so_far, std::stri
     for (etcd::Row& row : answer.rows) so_far->push_back(std::move(row));
     if (answer.more && !so_far->empty()) return list_page(so_far, so_far->back().key, shown, asked_at);
     listing_ = false;
+    // Its revisions may have grown past ours since: the beacon tells.
+    const auto shows = std::ranges::find_if(*so_far, [&](const etcd::Row& row) { return row.key == keys_.beacon(); });
+    if (beacon_ && (shows == so_far->end() || shows->mod_revision < beacon_->changed)) {
+      went_back();
+      return again(false);
+    }
+    went_back_ = false;
     trouble_.clear();
     answered_at_ = std::max(answered_at_, asked_at);
     confirmed_at_ = std::max(confirmed_at_, asked_at);
@@ -137,14 +150,15 @@ void Mirror::watch(etcd::EtcdRevision from) {
   watch_ = etcd_.watch(std::move(request), std::move(on));
 }
 
-// One small linearizable read: if the watch sees, the copy has what it says already, or will before the next look.
 // A linearizable read shows less than had been seen before it was asked. What it shows confirms nothing and is not taken over.
 void Mirror::went_back() {
+  went_back_ = true;
   trouble_ = "it holds nothing of this region any more, or what it held some time ago: it was emptied, restored from an old copy, or is another one. Until it is the "
              "right one again nothing is promoted or moved, and no node that runs may be restarted";
   next_look_ = clock_() + times_.retry_us;
 }
 
+// One small linearizable read: if the watch sees, the copy has what it says already, or will before the next look.
 void Mirror::look() {
   looking_ = true;
   const MonoMicros asked_at = clock_();
@@ -162,6 +176,7 @@ void Mirror::look() {
       return;
     }
     if (answer.revision < told || (known.value() != 0 && (answer.rows.empty() || answer.rows.front().mod_revision < known))) return went_back();
+    went_back_ = false;
     trouble_.clear();
     answered_at_ = std::max(answered_at_, asked_at);
     const etcd::EtcdRevision there = answer.rows.empty() ? etcd::EtcdRevision{} : answer.rows.front().mod_revision;

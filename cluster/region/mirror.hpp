@@ -46,6 +46,11 @@ class Mirror {
   void doubt();
 
   [[nodiscard]] bool listed() const { return listed_; }
+  // Another node has told of this version of the ownership, which etcd had therefore before now.
+  void told_of(std::uint64_t ownership_version);
+  // What etcd shows is older than what this node has seen, or than what another one had seen before etcd was asked: it was restored from an old copy.
+  // Nobody is promoted, leads or changes a set by it.
+  [[nodiscard]] bool older() const { return went_back_ || (ownership_ && ownership_->value.version < others_have_ && confirmed_at_ > others_had_at_); }
   [[nodiscard]] const KeyNames& keys() const { return keys_; }
   // Looks at the beacon now instead of in its turn.
   void look_soon() { next_look_ = 0; }
@@ -90,6 +95,9 @@ class Mirror {
   std::unique_ptr<etcd::Watch> watch_;
   std::uint64_t watch_number_ = 0;
   bool listed_ = false, listing_ = false, looking_ = false;
+  bool went_back_ = false;
+  std::uint64_t others_have_ = 0;           // the newest version of the ownership that another node told of, and when it was heard first
+  MonoMicros others_had_at_ = 0;
   bool differed_ = false;                   // at the last look
   MonoMicros next_look_ = 0, list_at_ = 0, heard_at_ = 0, answered_at_ = 0, confirmed_at_ = 0;  // list_at_ 0: no list is due
   etcd::EtcdRevision told_;

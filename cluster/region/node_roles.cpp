@@ -157,6 +157,8 @@ void NodeRoles::begin_possession(Role& role, const PartitionOwner& row) {
   role.behind_since.clear();
   role.set_pending = role.set_writing = false;
   role.set_unknown_since = 0;
+  role.set_at = {};
+  role.set_again_at = 0;
   role.hand_over_to.clear();
   role.reason = "asking the other nodes of the partition what they hold";
   say(role, Weight::info, "possession_begins", fmt::format("this node is to own it (generation {})", row.generation.value()));

@@ -102,6 +102,8 @@ class NodeRoles {
     ownership::Members set_before;
     MonoMicros set_unknown_since = 0;        // 0: the last write's outcome is known; else when to read it next
     ownership::Members set_wanted;
+    MonoMicros set_again_at = 0;             // a write that was certainly not made is tried again then
+    etcd::EtcdRevision set_at;               // of this term's newest write that is known to have been made
     std::map<std::string, MonoMicros> behind_since;
     // ---- handing over
     std::string hand_over_to, hand_over_asker;

@@ -56,6 +56,7 @@ void NodeRoles::keep_set(Role& role) {
     return write_set(role);
   }
   const MonoMicros now = outside_.now();
+  if (now < role.set_again_at || mirror_.older()) return;  // nobody is there who would write it down
   const Members current = role.term->counted();
   Members wanted;
   bool replaced = false;
@@ -99,17 +100,27 @@ void NodeRoles::write_set(Role& role) {
   request.then = {etcd::Put{keys.synchronised(role.id), encode(SynchronisedSet{role.term->generation(), role.set_wanted}), {}}};
   role.set_writing = true;
   role.set_pending = false;
-  etcd_.txn(std::move(request), options_.call, [this, life = std::weak_ptr(life_), id = role.id, generation = role.term->generation()](etcd::TxnAnswer answer) {
+  etcd_.txn(std::move(request), options_.call,
+            [this, life = std::weak_ptr(life_), id = role.id, generation = role.term->generation(), told = mirror_.told()](etcd::TxnAnswer answer) {
     if (life.expired()) return;
     const auto found = roles_.find(id);
     if (found == roles_.end() || !found->second.term || found->second.term->generation() != generation) return;
     Role& one = found->second;
     one.set_writing = false;
-    if (!answer.ok()) {
-      // It failed, or nobody knows; what etcd has is what the next confirmed look at it shows.
+    // Certainly not written: the set is as it was, and that alone counts again.
+    if (answer.outcome == etcd::Outcome::unreachable || (answer.outcome == etcd::Outcome::compare_failed && answer.revision < told)) {
+      one.term->change_ended(one.set_before);
+      count_only(one, one.set_before, true);
+      one.set_again_at = outside_.now() + std::chrono::microseconds(options_.call).count();
+      return;
+    }
+    if (!answer.ok() || answer.revision <= told) {
+      // It failed, or nobody knows, or it was made in an etcd that was restored from an old copy: a write comes after all that had been seen before it
+      // was asked for. What etcd has is what the next confirmed look at it shows.
       one.set_unknown_since = outside_.now();
       return;
     }
+    one.set_at = std::max(one.set_at, answer.revision);
     ++counters_.set_changes;
     std::string names;
     for (const Member& member : one.set_wanted) names += (names.empty() ? "" : ", ") + member.name;
@@ -127,11 +138,16 @@ void NodeRoles::settle_set(Role& role) {
   etcd::RangeRequest request;
   request.keys = etcd::Keys::one(mirror_.keys().synchronised(role.id));
   request.limit = 1;
-  etcd_.range(std::move(request), options_.call, [this, life = std::weak_ptr(life_), id = role.id, generation = role.term->generation()](etcd::RangeAnswer answer) {
-    if (life.expired() || !answer.ok() || answer.rows.empty()) return;
+  etcd_.range(std::move(request), options_.call,
+              [this, life = std::weak_ptr(life_), id = role.id, generation = role.term->generation(), told = std::max(mirror_.told(), role.set_at)](etcd::RangeAnswer answer) {
+    // An etcd that shows less than had been seen was restored from an old copy: both sets go on counting until the right one answers.
+    if (life.expired() || !answer.ok() || answer.rows.empty() || answer.revision < told) return;
     const auto found = roles_.find(id);
     if (found == roles_.end() || !found->second.term || found->second.term->generation() != generation || found->second.set_unknown_since == 0) return;
     const auto set = decode_synchronised_set(answer.rows.front().value);
+    const auto known = mirror_.synchronised().find(id);
+    const etcd::EtcdRevision newest = std::max(found->second.set_at, known == mirror_.synchronised().end() ? etcd::EtcdRevision{} : known->second.changed);
+    if (answer.rows.front().mod_revision < newest) return;
     if (!set || set->generation != generation) return;  // another owner's: the mirror will say so
     Role& one = found->second;
     one.set_unknown_since = 0;

@@ -47,7 +47,7 @@ RegionCore::RegionCore(etcd::Etcd& etcd, store::Store& store, ServingTable& serv
       outside_(outside),
       etcd_(etcd),
       mirror_(etcd, options_.keys, options_.mirror, [&outside] { return outside.now(); }, [this] { tick(); }),
-      registration_(etcd, options_.keys, options_.leader.self, MemberRow{options_.leader.incarnation, options_.version, outside.wall_now(), options_.host, options_.address},
+      registration_(etcd, options_.keys, options_.leader.self, MemberRow{options_.leader.incarnation, options_.version, outside.wall_now(), options_.host, options_.address, options_.settings},
                     RegistrationTimes{.lease = options_.lease}, [&outside] { return outside.now(); }, [this] {
                       // A lease counts once etcd has been read after it was taken.
                       if (registration_.registered() && mirror_.confirmed_at() <= registration_.registered_at()) mirror_.look_soon();
@@ -57,6 +57,7 @@ RegionCore::RegionCore(etcd::Etcd& etcd, store::Store& store, ServingTable& serv
       roles_(etcd, mirror_, registration_, store, replicator_, serving, roles_options(options_), outside),
       leader_(etcd, mirror_, registration_, options_.leader, outside),
       clocks_(options_.clock_skew_us),
+      settings_(options_.leader.self, options_.settings),
       traffic_(outside.now()) {}
 RegionCore::~RegionCore() = default;
 
@@ -90,9 +91,17 @@ void RegionCore::tick() {
   if (now >= heartbeat_at_) {
     heartbeat_at_ = now + options_.heartbeat_us;
     send_heartbeats();
+    compare_settings();
   }
   updating_ = false;
   if (changed_) changed_();
+}
+
+void RegionCore::compare_settings() {
+  if (!settings_.look(mirror_.members())) return;
+  const std::string what = settings_.text();
+  if (what.empty()) return outside_.say(Weight::info, "settings_agree", "every node's settings for the region are this node's");
+  outside_.say(Weight::warning, "settings_differ", "of what all nodes should have alike, " + what);
 }
 
 // Said once when it is taken, and once when it is free again.
@@ -141,6 +150,7 @@ std::string RegionCore::on_frame(const std::string& node, const protocol::Frame&
       if (!decode(frame.body, message)) return malformed();
       const auto peer = peers_.find(node);
       if (peer == peers_.end()) return {};
+      mirror_.told_of(message.ownership_version);
       leader_.heard(node, peer->second, message);
       if (message.clock) compare_clocks(node, *message.clock);
       if (mirror_.listed() && views_.compare(node, view_digest(), message.view_digest)) mirror_.doubt();

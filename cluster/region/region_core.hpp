@@ -18,6 +18,7 @@
 #include "cluster/region/registration.hpp"
 #include "cluster/region/replicator.hpp"
 #include "cluster/region/serving_table.hpp"
+#include "cluster/region/settings_watch.hpp"
 #include "cluster/store/store.hpp"
 
 namespace zaris::region {
@@ -27,6 +28,7 @@ struct RegionOptions {
   KeyNames keys;
   std::string version;                       // of the program
   std::string host, address;                 // of this process, for whoever finds its name taken
+  std::map<std::string, std::string> settings;  // of its configuration, what all nodes should have alike
   std::chrono::seconds lease{2};
   MonoMicros heartbeat_us = 500'000;
   MonoMicros suspect_us = 2'000'000;
@@ -67,9 +69,10 @@ class RegionCore {
   [[nodiscard]] const Leader& leader() const { return leader_; }
   [[nodiscard]] const ownership::ViewWatch& views() const { return views_; }
   [[nodiscard]] const ClockSkew& clocks() const { return clocks_; }
+  [[nodiscard]] const SettingsWatch& settings() const { return settings_; }
   // May this process speak to the others under its name? Not before it has been registered, and not while another process is:
   // the two would take each other's connections away.
-  [[nodiscard]] bool speaks() const { return registration_.was_registered() && !registration_.name_taken(); }
+  [[nodiscard]] bool speaks() const { return registration_.was_registered() && (!registration_.name_taken() || mirror_.older()); }
   // Does anything say that this very process lives: a connection with it, or its lease in an etcd that answers? What the newest
   // ownership names as an owner may be gone where etcd is away, and nobody can write that down.
   [[nodiscard]] bool hears(const std::string& node, ownership::Incarnation process) const;
@@ -80,6 +83,7 @@ class RegionCore {
   [[nodiscard]] std::uint64_t view_digest() const;
   void send_heartbeats();
   void look_at_name();
+  void compare_settings();
   void compare_clocks(const std::string& node, const protocol::Heartbeat::Clock& clock);
 
   const RegionOptions options_;
@@ -95,6 +99,7 @@ class RegionCore {
   Leader leader_;
   ownership::ViewWatch views_;
   ClockSkew clocks_;
+  SettingsWatch settings_;
   ownership::TrafficGate traffic_;
   std::map<std::string, ownership::Incarnation> peers_;
   MonoMicros heartbeat_at_ = 0;

@@ -13,6 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t row_bytes_max = 64u << 10;
+constexpr std::size_t texts_max = 256;
 constexpr int format = 1;
 
 tl::unexpected<Error> malformed(std::string_view what, const std::string& why) {
@@ -46,6 +47,17 @@ class Reader {
   }
   // Of a row that an older version may have written.
   std::string later_text(const char* name) { return find(name) == nullptr ? std::string() : text(name); }
+  std::map<std::string, std::string> later_texts(const char* name) {
+    std::map<std::string, std::string> out;
+    const json* at = find(name);
+    if (at == nullptr) return out;
+    if (!at->is_object() || at->size() > texts_max) return fail(name), out;
+    for (const auto& [key, value] : at->items()) {
+      if (!value.is_string()) return fail(name), out;
+      out.emplace(key, value.get<std::string>());
+    }
+    return out;
+  }
   std::uint64_t id(const char* name) {
     const std::string digits = text(name);
     std::uint64_t out = 0;
@@ -96,7 +108,8 @@ Result<SettingsRow> decode_settings(std::string_view text) {
 }
 
 std::string encode(const MemberRow& row) {
-  return dump({{"incarnation", hex16(row.incarnation.value())}, {"version", row.version}, {"started_us", row.started_us}, {"host", row.host}, {"address", row.address}});
+  return dump({{"incarnation", hex16(row.incarnation.value())}, {"version", row.version}, {"started_us", row.started_us}, {"host", row.host}, {"address", row.address},
+               {"settings", row.settings}});
 }
 Result<MemberRow> decode_member(std::string_view text) {
   Reader in(text, "row of a member");
@@ -106,6 +119,7 @@ Result<MemberRow> decode_member(std::string_view text) {
   row.started_us = static_cast<WallMicros>(in.number("started_us"));
   row.host = in.later_text("host");
   row.address = in.later_text("address");
+  row.settings = in.later_texts("settings");
   if (!in.ok()) return in.error();
   return row;
 }

@@ -2,6 +2,7 @@
 // the small rows behind them, as JSON. Everything lies under one prefix. Bytes: docs/formats/etcd.md; design page cluster.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -51,6 +52,7 @@ struct MemberRow {
   WallMicros started_us = 0;
   std::string host;                                    // as its machine calls itself; empty: of a version that did not say
   std::string address;                                 // where it listens for other nodes
+  std::map<std::string, std::string> settings;         // of its configuration, what all nodes of a region should have alike
   friend bool operator==(const MemberRow&, const MemberRow&) = default;
 };
 [[nodiscard]] std::string encode(const MemberRow& row);

@@ -60,6 +60,8 @@ class World {
   void cut_etcd(std::size_t node, bool cut);
   void etcd_down(bool down);
   void compact_etcd();
+  [[nodiscard]] etcd::MemoryRows etcd_copy() const { return etcd_.rows(); }
+  void restore_etcd(const etcd::MemoryRows& copy) { etcd_.restore(copy); }
   void drain(std::size_t node);
   void accept_empty();
   void accept(const ownership::PartitionId& id);

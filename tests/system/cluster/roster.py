@@ -89,6 +89,18 @@ def main():
         region.wait_healthy()
         eventually(lambda: processes.run_zaris("status", "--url", change.url, check=False).returncode == 0, "the region is well", 60)
 
+        # A setting that all should have alike, changed at one node first.
+        odd = change.nodes[0]
+        odd.config["replication"]["ack"] = "replica"
+        change.restart([odd])
+        eventually(lambda: f"settings differ: node {odd.name} against" in processes.run_zaris("status", "--url", f"zaris://127.0.0.1:{change.nodes[1].client_port}/main", check=False).stdout
+                   or f"against node {odd.name}: replication.ack" in processes.run_zaris("status", "--url", change.url, check=False).stdout, "status says so", 30)
+        assert change.nodes[1].metrics()["zaris_cluster_settings_differ"] == 1 and odd.metrics()["zaris_cluster_settings_differ"] == 2
+        for node in change.nodes[1:]:
+            node.config["replication"]["ack"] = "replica"
+        change.restart(change.nodes[1:])
+        eventually(lambda: all(node.metrics()["zaris_cluster_settings_differ"] == 0 for node in change.nodes), "nothing differs any more", 30)
+
         assert load.line()["acknowledged"] > 0
         load.end()
         found = region_of_several.verify(change.url, load.file)

@@ -33,7 +33,7 @@ NodeWord node(int self) {
   region.leader_term = 41;
   region.converged = region.registered = true;
   region.replication_factor = 2;
-  for (const auto& name : names) region.members.push_back({name, "", true, true, name == "n1", false, self == 0 ? "alive" : "", "0.2.0", {}});
+  for (const auto& name : names) region.members.push_back({name, "", true, true, name == "n1", false, self == 0 ? "alive" : "", "0.2.0", {}, {}});
   for (std::uint32_t i = 0; i < 3; ++i) {
     auto& partition = region.partitions.emplace_back();
     partition.id = "p" + std::to_string(i);

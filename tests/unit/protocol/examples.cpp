@@ -208,8 +208,8 @@ std::vector<Example> examples() {
     region.replication_factor = 2;
     region.ack = "replica";
     region.ack_max = "all";
-    region.members.push_back({"n1", "10.0.0.1:7861", true, true, true, false, "alive", "0.2.0", {}});
-    region.members.push_back({"n2", "10.0.0.2:7861", true, true, false, true, "", "0.2.0", RegionStatusAnswer::Member::Clock{-1500, 120, false}});
+    region.members.push_back({"n1", "10.0.0.1:7861", true, true, true, false, "alive", "0.2.0", {}, {}});
+    region.members.push_back({"n2", "10.0.0.2:7861", true, true, false, true, "", "0.2.0", RegionStatusAnswer::Member::Clock{-1500, 120, false}, "feed.ship is committed there, replicated here"});
     RegionStatusAnswer::Partition& partition = region.partitions.emplace_back();
     partition.id = "0123456789abcdef0123456789abcdef";
     partition.segments = 256;

@@ -24,7 +24,7 @@ TEST(EtcdPage, ShowsTheRowsThatThisBuildWrites) {
   settings.replication_factor = 2;
   settings.created_us = 1'700'000'000'000'000;
   const ownership::Incarnation incarnation{0x1122334455667788};
-  for (const std::string& row : {encode(settings), encode(MemberRow{incarnation, "0.2.0", 1'700'000'000'000'000, "db7", "10.0.0.1:7811"}), encode(LeaderRow{"n1", incarnation}),
+  for (const std::string& row : {encode(settings), encode(MemberRow{incarnation, "0.2.0", 1'700'000'000'000'000, "db7", "10.0.0.1:7811", {{"replication.ack", "replica"}}}), encode(LeaderRow{"n1", incarnation}),
                                  encode(BeaconRow{3, 7, Generation{1'700'000'000}})}) {
     EXPECT_NE(text.find("```json\n" + row + "\n```"), std::string::npos) << "docs/formats/etcd.md lacks " << row;
   }
