@@ -18,7 +18,8 @@ inline constexpr std::uint8_t protocol_version_min = 1;
 inline constexpr std::uint16_t flag_answer_may_wait = 1;      // the answer may leave together with later ones, half a millisecond late
 
 inline constexpr std::size_t frame_header_bytes = 12;         // of which 4 are the length
-inline constexpr std::size_t frame_overhead_bytes = 64u << 10;  // room over one key and one value
+inline constexpr std::size_t frame_overhead_bytes = 64u << 10;  // room over what follows
+inline constexpr std::size_t frame_content_min = 1u << 20;      // many small items travel together, however small the largest may be
 
 // Numbers are the wire's and never change; new ones are appended.
 enum class Opcode : std::uint8_t {
@@ -72,9 +73,14 @@ enum class Opcode : std::uint8_t {
 // From here on frames go between nodes only; a client that sends one is answered Unsupported.
 inline constexpr std::uint8_t first_node_opcode = 48;
 
-// The longest frame, length field not counted, that a peer with these limits accepts.
+// Records and their table that one request may carry to a peer with these limits, if they are more than one.
+[[nodiscard]] constexpr std::size_t frame_content_max(std::size_t key_bytes_max, std::size_t value_bytes_max) {
+  return key_bytes_max + value_bytes_max > frame_content_min ? key_bytes_max + value_bytes_max : frame_content_min;
+}
+
+// The longest frame, length field not counted, that a peer with these limits accepts: a range's two ends are keys as well.
 [[nodiscard]] constexpr std::size_t frame_bytes_max(std::size_t key_bytes_max, std::size_t value_bytes_max) {
-  return key_bytes_max + value_bytes_max + frame_overhead_bytes;
+  return frame_content_max(key_bytes_max, value_bytes_max) + 2 * key_bytes_max + frame_overhead_bytes;
 }
 
 struct FrameHeader {

@@ -81,6 +81,7 @@ struct TargetInfo {
   ClusterId cluster;
   std::uint32_t segments = 0;
   std::uint64_t key_bytes_max = 0, value_bytes_max = 0;
+  std::size_t request_bytes_max = SIZE_MAX;  // records and their table that one ApplyBatch may carry, if they are more than one
   std::uint64_t memory_max_bytes = 0, live_bytes = 0, live_keys = 0;
   Generation generation_seen;
 };

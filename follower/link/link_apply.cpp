@@ -19,7 +19,8 @@ bool LinkCore::anything_in_flight() const {
 }
 
 void LinkCore::queue(std::size_t lane, Piece piece) {
-  lanes_[lane].push(std::move(piece));
+  // The source's messages may be larger than what the target takes at once.
+  cut(std::move(piece), target_->request_bytes_max, [&](Piece part) { lanes_[lane].push(std::move(part)); });
   pump(lane);
 }
 
@@ -124,7 +125,7 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
     case Lane::Verdict::removal_limit:
       log(LogLine::Level::error, "large_removal",
           fmt::format("segment {}: {} more live keys would be removed, {} are left of what may go unasked; {}", segment.id.value(),
-                      answer->removal_count, lane.removals_left, next_step("large_removal", config_.name)));
+                      answer->removal_count, lane.removals_left, next_step("large_removal", config_.name, config_.scope)));
       segment.held_removal = true;
       removal_held_ = true;
       return park(segment, true, 0, "large_removal", fmt::format("{} live keys would be removed", answer->removal_count));
@@ -159,7 +160,7 @@ void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
   if (answer.mark && std::find(own_sessions_.begin(), own_sessions_.end(), answer.mark->token.session) == own_sessions_.end()) {
     const bool again = foreign_gap_at_ && now_ - *foreign_gap_at_ < another_follower_us;
     foreign_gap_at_ = now_;
-    if (again) return again_later("another_follower", text + ", by a session that is not this follower's; " + next_step("another_follower", config_.name));
+    if (again) return again_later("another_follower", text + ", by a session that is not this follower's; " + next_step("another_follower", config_.name, config_.scope));
   }
   again_later("mark_gap", text);
 }

@@ -4,6 +4,7 @@
 
 #include "cluster/base/assert.hpp"
 #include "cluster/placement/slot.hpp"
+#include "cluster/record/record.hpp"
 #include "cluster/record/record_table.hpp"
 
 namespace zaris::follower {
@@ -150,6 +151,49 @@ std::vector<Cut> split_records(std::string_view table, std::string_view records,
     cuts[i].bytes.append(tables[i]);
   }
   return cuts;
+}
+
+void cut(Piece piece, std::size_t bytes_max, const std::function<void(Piece)>& out) {
+  std::size_t begin = 0, offset = 0, from = 0;  // rows and record bytes of the parts before; bytes of this one so far
+  std::uint64_t revision = piece.prev ? piece.prev->at.revision.value() : 0;
+  const std::size_t rows = piece.bytes() > bytes_max ? piece.rows() : 0;
+  std::size_t length = 0;
+  std::string_view last_record;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const RecordRow row = read_row(piece.table, i);
+    if (i > begin && length + row.length + (i - begin + 1) * record_row_bytes > bytes_max) {
+      Piece part = piece;
+      part.credit = 0;
+      part.closed_time_us = 0;
+      bool possible = true;
+      if (part.range) {
+        const auto record = parse_record(last_record);  // what cannot be read is the target's to refuse
+        possible = record.has_value();
+        if (possible) part.range->to = SlotKey{read_row(piece.table, i - 1).slot, std::string(record->key)};
+        part.range->final = false;
+      } else {
+        part.last = piece.last;
+        part.last->at.revision = Revision{revision};
+      }
+      if (possible) {
+        part.table = piece.table.substr(begin * record_row_bytes, (i - begin) * record_row_bytes);
+        part.records = piece.records.substr(from, length);
+        piece.prev = part.last;
+        if (part.range) piece.range->from = part.range->to;
+        out(std::move(part));
+        begin = i;
+        from = offset;
+        length = 0;
+      }
+    }
+    revision += row.revision_delta;
+    last_record = piece.records.substr(offset, row.length);
+    offset += row.length;
+    length += row.length;
+  }
+  piece.table = piece.table.substr(begin * record_row_bytes);
+  piece.records = piece.records.substr(from);
+  out(std::move(piece));
 }
 
 bool join(Piece& piece, const Piece& next) {

@@ -67,6 +67,10 @@ struct Cut {
 [[nodiscard]] std::vector<Cut> split_records(std::string_view table, std::string_view records, std::span<const LaneView> lanes,
                                              std::uint32_t target_segments);
 
+// Calls `out` with the piece in parts of at most `bytes_max` (records and table), one record at least; most are one part. The last part has the
+// credit and the closed time. A range is cut behind a record's key.
+void cut(Piece piece, std::size_t bytes_max, const std::function<void(Piece)>& out);
+
 // Joins `next` to `piece` when both are small stretches of one generation that follow each other; false: not possible.
 inline constexpr std::size_t joined_bytes_max = 64u << 10;
 [[nodiscard]] bool join(Piece& piece, const Piece& next);

@@ -270,6 +270,7 @@ void Target::open_at_owners(const std::shared_ptr<Opening>& opening) {
         info.cluster = answer->cluster;
         info.segments = answer->segments;
         info.key_bytes_max = answer->key_bytes_max;
+        info.request_bytes_max = protocol::frame_content_max(answer->key_bytes_max, answer->value_bytes_max);
         info.value_bytes_max = answer->value_bytes_max;
         info.memory_max_bytes += answer->memory_max_bytes;
         info.live_bytes += answer->live_bytes;

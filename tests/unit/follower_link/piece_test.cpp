@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/placement/slot.hpp"
+#include "cluster/record/record.hpp"
 #include "cluster/record/record_table.hpp"
 
 namespace zaris::follower {
@@ -108,6 +109,70 @@ TEST(WholeRun, WhatTheTargetHasAlreadyIsNotCutOff) {
   whole_run(r.run, at(10), at(15), at(12), r.message, [&](Piece p) { out.push_back(std::move(p)); });
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].prev, at(10)) << "the owner skips what is at or below its low";
+}
+
+std::vector<Piece> parts_of(Piece piece, std::size_t bytes_max) {
+  std::vector<Piece> out;
+  cut(std::move(piece), bytes_max, [&](Piece p) { out.push_back(std::move(p)); });
+  return out;
+}
+
+TEST(Cut, WhatFitsStaysWhole) {
+  const TestRun r(10, 15, {{11, 3, "aaaa"}, {14, 4, "bbbb"}});
+  const Piece piece{.prev = at(10), .last = at(15), .table = r.run.table, .records = r.run.records, .message = r.message, .credit = 24};
+  const auto parts = parts_of(piece, 24);
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].table.data(), r.run.table.data());
+  EXPECT_EQ(parts[0].credit, 24u);
+}
+
+TEST(Cut, ARunEndsAtARecordAndGoesOnBehindIt) {
+  const TestRun r(10, 30, {{11, 3, "aaaa"}, {14, 4, "bbbb"}, {15, 4, std::string(100, 'c')}, {29, 5, "dddd"}});
+  const Piece piece{.prev = at(10), .last = at(30), .closed_time_us = 5, .table = r.run.table, .records = r.run.records, .message = r.message, .credit = 7};
+  const auto parts = parts_of(piece, 30);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(contents(parts[0]), (Contents{{11, "aaaa"}, {14, "bbbb"}}));
+  EXPECT_EQ(contents(parts[1]), (Contents{{15, std::string(100, 'c')}})) << "one record at least";
+  EXPECT_EQ(contents(parts[2]), (Contents{{29, "dddd"}}));
+  EXPECT_EQ(parts[0].prev, at(10));
+  EXPECT_EQ(parts[0].last, at(14));
+  EXPECT_EQ(parts[1].prev, at(14));
+  EXPECT_EQ(parts[1].last, at(15));
+  EXPECT_EQ(parts[2].prev, at(15));
+  EXPECT_EQ(parts[2].last, at(30));
+  EXPECT_EQ(parts[0].credit + parts[1].credit, 0u);
+  EXPECT_EQ(parts[2].credit, 7u);
+  EXPECT_EQ(parts[1].closed_time_us, 0) << "what the closed time speaks of is not applied yet";
+  EXPECT_EQ(parts[2].closed_time_us, 5);
+}
+
+TEST(Cut, ARangeIsCutBehindAKey) {
+  std::string table, records;
+  for (const char* key : {"a", "b", "c"}) {
+    EntryFields fields;
+    fields.key = key;
+    fields.value = "value";
+    RecordHeader header;
+    header.revision = Revision{5};
+    header.generation = Generation{1};
+    const std::string record = make_record(fields, header);
+    append_row(table, {static_cast<std::uint32_t>(record.size()), 0, Slot{7}, 0});
+    records += record;
+  }
+  Piece piece{.kind = ApplyKind::range, .prev = at(3), .last = at(9), .table = table, .records = records, .credit = 5};
+  piece.range = ApplyRange{SlotKey{Slot{6}, "x"}, std::nullopt, at(9), true, {}};
+  const auto parts = parts_of(piece, 2 * (records.size() + table.size()) / 3);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].rows(), 2u);
+  EXPECT_EQ(parts[0].range->from, (SlotKey{Slot{6}, "x"}));
+  EXPECT_EQ(parts[0].range->to, (SlotKey{Slot{7}, "b"}));
+  EXPECT_FALSE(parts[0].range->final);
+  EXPECT_EQ(parts[0].range->as_of, at(9));
+  EXPECT_EQ(parts[1].rows(), 1u);
+  EXPECT_EQ(parts[1].prev, at(9)) << "where the mark stands after the first";
+  EXPECT_EQ(parts[1].range->from, (SlotKey{Slot{7}, "b"}));
+  EXPECT_FALSE(parts[1].range->to);
+  EXPECT_TRUE(parts[1].range->final);
 }
 
 struct Split {
