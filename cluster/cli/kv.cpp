@@ -46,7 +46,7 @@ Error not_found(const std::string& key) { return {"not_found", "no key " + print
 struct KvOptions {
   std::string key, value, file, token, ttl, expires_at, durability, prefix;
   const CLI::Option* value_option = nullptr;   // whether VALUE was given: "" is a value too
-  bool base64 = false, if_absent = false, persist = false, keys_only = false;
+  bool base64 = false, if_absent = false, persist = false, all = false, keys_only = false;
   std::uint64_t limit = 0;
   std::vector<std::string> keys;
 };
@@ -156,16 +156,16 @@ int put(const Context& context, const KvOptions& o, bool swap) {
   return print_written(context, *key, *written);
 }
 
-// Every key with a prefix, page by page.
+// Every key, or those with a prefix, page by page.
 int del_prefix(const Context& context, const KvOptions& o) {
   const auto prefix = as_bytes(o, o.prefix);
   if (!prefix) return fail(prefix.error());
-  const auto scope = Scope::make({*prefix});
+  const auto scope = o.all ? Result<Scope>(Scope{}) : Scope::make({*prefix});
   if (!scope) return fail(scope.error());
   const auto client = context.connect();
   if (!client) return fail(client.error());
   if (!context.dry_run)
-    if (const auto sure = context.confirm("This deletes every key with the prefix " + printable(*prefix) + " from " + context.urls[0] + "."); !sure)
+    if (const auto sure = context.confirm("This deletes every key" + (o.all ? "" : " with the prefix " + printable(*prefix)) + " from " + context.urls[0] + "."); !sure)
       return fail(sure.error());
   std::uint64_t found = 0, failed = 0;
   std::optional<SlotKey> after;
@@ -196,8 +196,9 @@ int del_prefix(const Context& context, const KvOptions& o) {
 }
 
 int del(const Context& context, const KvOptions& o) {
-  if (!o.prefix.empty()) return o.keys.empty() ? del_prefix(context, o) : fail({"usage", "keys and --prefix together", "one of them"});
-  if (o.keys.empty()) return fail({"usage", "which key?", "zaris kv del KEY…, or --prefix"});
+  if (o.all && !o.prefix.empty()) return fail({"usage", "--prefix and --all together", "one of them"});
+  if (!o.prefix.empty() || o.all) return o.keys.empty() ? del_prefix(context, o) : fail({"usage", "keys and --prefix or --all together", "one of them"});
+  if (o.keys.empty()) return fail({"usage", "which key?", "zaris kv del KEY…, --prefix, or --all"});
   client::WriteOptions write;
   if (!o.token.empty()) {
     const auto token = parse_token(o.token);
@@ -352,6 +353,7 @@ void add_kv(CLI::App& app, Context& context) {
     auto sub = verb("del", "delete keys", "zaris kv del greeting\nzaris kv del --prefix t1: --dry-run", [](auto& c, auto& o) { return del(c, o); });
     sub.first->add_option("KEY", sub.second->keys, "keys");
     sub.first->add_option("--prefix", sub.second->prefix, "every key that begins so; asks first");
+    sub.first->add_flag("--all", sub.second->all, "every key; asks first");
     sub.first->add_option("--token", sub.second->token, "only while this stands there (else exit 9)");
   }
   {

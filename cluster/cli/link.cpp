@@ -193,23 +193,53 @@ Error with_registered(client::Client& client, Error error) {
   return error;
 }
 
-// The target's own register: what left a link's scope, and links that nobody runs any more.
-int drop(const Context& context, const LinkOptions& o, bool whole_link) {
+// The target's own register: links that nobody runs any more.
+int drop(const Context& context, const LinkOptions& o) {
   const auto client = context.connect();
   if (!client) return fail(client.error());
-  const auto ask = [&](bool dry_run) { return whole_link ? (*client)->drop_link(o.name, dry_run).get() : (*client)->drop_scope(o.name, dry_run).get(); };
-  const auto would = ask(true);
+  const auto would = (*client)->drop_link(o.name, true).get();
   if (!would) return fail(would.error().code == "not_found" ? with_registered(**client, would.error()) : would.error());
-  const std::string what = whole_link ? fmt::format("{} marks of link {}; its scope is no standby any more, its data stay", show_count(would->count), o.name)
-                                      : fmt::format("{} keys that left the scope of link {}", show_count(would->count), o.name);
+  const std::string what = fmt::format("{} marks of link {}; its scope is no standby any more, its data stay", show_count(would->count), o.name);
   if (context.dry_run) {
     note(context, "would drop " + what);
     return exit_ok;
   }
   if (const auto sure = context.confirm(fmt::format("This drops from {} {}.", context.urls[0], what)); !sure) return fail(sure.error());
-  const auto done = ask(false);
+  const auto done = (*client)->drop_link(o.name, false).get();
   if (!done) return fail(done.error());
-  note(context, fmt::format("dropped {} {}", show_count(done->count), whole_link ? "marks" : "keys"));
+  note(context, fmt::format("dropped {} marks", show_count(done->count)));
+  return exit_ok;
+}
+
+// And what left a link's scope: each node of the region drops what it owns, the last one takes it out of the register.
+int drop_scope(const Context& context, const LinkOptions& o) {
+  const auto client = context.connect();
+  if (!client) return fail(client.error());
+  const std::size_t nodes = (*client)->map().nodes.size();
+  const auto ask_all = [&](bool dry_run) -> Result<protocol::DropAnswer> {
+    protocol::DropAnswer all;
+    for (std::size_t node = 0; node < nodes; ++node) {
+      auto one = (*client)->drop_scope({o.name, dry_run, node + 1 < nodes}, node).get();
+      if (!one) return tl::unexpected(one.error());
+      all.count += one->count;
+      all.kept += one->kept;
+    }
+    return all;
+  };
+  const auto would = ask_all(true);
+  if (!would) return fail(would.error().code == "not_found" ? with_registered(**client, would.error()) : would.error());
+  const auto kept = [](const protocol::DropAnswer& answer) {
+    return answer.kept == 0 ? std::string() : fmt::format("; {} there stay: they are as this region wrote them, not as the link brought them", show_count(answer.kept));
+  };
+  const std::string what = fmt::format("{} keys that left the scope of link {}{}", show_count(would->count), o.name, kept(*would));
+  if (context.dry_run) {
+    note(context, "would drop " + what);
+    return exit_ok;
+  }
+  if (const auto sure = context.confirm(fmt::format("This drops from {} {}.", context.urls[0], what)); !sure) return fail(sure.error());
+  const auto done = ask_all(false);
+  if (!done) return fail(done.error());
+  note(context, fmt::format("dropped {} keys{}", show_count(done->count), kept(*done)));
   return exit_ok;
 }
 
@@ -232,10 +262,10 @@ void add_link(CLI::App& app, Context& context) {
     auto [sub, o] = verb(one.name, one.description, fmt::format("zaris link {} a-to-b", one.name), true, [&one](auto& c, auto& options) { return act(c, options, one); });
     if (std::string_view(one.name) == "pause") sub->add_option("--reason", o->reason, "why, for whoever looks next");
   }
-  verb("drop-scope", "at the target (--url): delete what left the link's scope", "zaris link drop-scope a-to-b --url zaris://b/main --dry-run", true,
-       [](auto& c, auto& o) { return drop(c, o, false); });
+  verb("drop-scope", "at the target (--url): delete what left the link's scope and is as the link brought it", "zaris link drop-scope a-to-b --url zaris://b/main --dry-run", true,
+       [](auto& c, auto& o) { return drop_scope(c, o); });
   verb("drop", "at the target (--url): forget a link and its marks; data stay", "zaris link drop a-to-b --url zaris://b/main --yes", true,
-       [](auto& c, auto& o) { return drop(c, o, true); });
+       [](auto& c, auto& o) { return drop(c, o); });
 }
 
 }  // namespace zaris::cli

@@ -42,9 +42,10 @@ using std::chrono::milliseconds;
 struct ReplayOptions {
   std::string from, to, ca, cert, key, name = "replay", compare;
   std::vector<std::string> prefixes;
+  bool accept_source = false;
 };
 
-constexpr int copied_again_max = 10;
+constexpr int accepted_max = 10;
 
 // The child and its folder; both end with this.
 class Follower {
@@ -147,7 +148,7 @@ Result<std::uint64_t> keys_in(client::Client& client, const Scope& scope) {
 
 std::vector<std::string> settings_of(const ReplayOptions& o) {
   std::vector<std::string> out{"name=" + o.name, "target.url=" + o.to, "links[0].name=" + o.name, "links[0].source.url=" + o.from,
-                               "logging.format=text"};
+                               "links[0].max_removal=100%", "logging.format=text"};
   if (!o.ca.empty()) out.push_back("links[0].source.ca=" + o.ca);
   if (!o.cert.empty()) out.push_back("links[0].source.cert=" + o.cert);
   if (!o.key.empty()) out.push_back("links[0].source.key=" + o.key);
@@ -166,9 +167,17 @@ ClusterId source_of(const nlohmann::ordered_json& link) {
   return ClusterId(id);
 }
 
+// Held because the source is not what it was when this replay began.
+bool concerns_source(const std::string& reason) {
+  for (const std::string_view code : {"source_reset", "source_changed", "ahead_of_source", "wrong_cluster"}) {
+    if (reason.starts_with(code)) return true;
+  }
+  return false;
+}
+
 // Until the link is caught up with what the source held at this call. Progress on the way.
 int follow(const Context& context, const ReplayOptions& o, Follower& follower, milliseconds timeout, ClusterId& source) {
-  int copied_again = 0;
+  int accepted = 0;
   Clock::time_point accepted_at{};
   const auto began = Clock::now();
   Progress progress(context);
@@ -183,17 +192,19 @@ int follow(const Context& context, const ReplayOptions& o, Follower& follower, m
       const std::string state = link->value("state", "");
       const std::string reason = link->value("reason", "");
       // Another link wrote to the source meanwhile, and the tail does not carry that: a copy is what was asked for, so what is concerned is copied again.
-      if (state == "held" && reason.starts_with("source_standby") && copied_again < copied_again_max) {
+      const bool another_link = reason.starts_with("source_standby"), another_source = concerns_source(reason);
+      if (state == "held" && (another_link || (another_source && o.accept_source)) && accepted < accepted_max) {
         if (Clock::now() - accepted_at >= milliseconds(1000)) {
           accepted_at = Clock::now();
-          ++copied_again;
+          ++accepted;
           (void)ask_admin("POST", follower.admin(), "/v1/links/" + url_encoded(o.name) + "/accept-source", milliseconds(5000));
         }
         pause_for(milliseconds(50));
         continue;
       }
       if (state == "held" || state == "failed")
-        return fail({"replay_failed", fmt::format("{} ({})", state, reason), link->value("next_step", "")});
+        return fail({"replay_failed", fmt::format("{} ({})", state, reason),
+                     another_source ? "the target keeps what it has; to make it what the source is now, start it again with --accept-source" : link->value("next_step", "")});
       const auto number = [&](const char* path) {
         const nlohmann::ordered_json::json_pointer at{std::string(path)};
         return link->contains(at) && link->at(at).is_number() ? link->at(at).get<double>() : 0.0;
@@ -249,7 +260,12 @@ int replay(const Context& context, const ReplayOptions& o) {
     holding = status->state == "holding";
     const auto links = (*target)->list_links().get();
     if (!links) return fail(links.error());
-    const bool goes_on = std::any_of(links->links.begin(), links->links.end(), [&](const auto& link) { return link.link == o.name; });
+    const auto begun = std::find_if(links->links.begin(), links->links.end(), [&](const auto& link) { return link.link == o.name; });
+    const bool goes_on = begun != links->links.end();
+    // The marks of the other scope would go, and what they stand for would be nobody's.
+    if (goes_on && begun->scope_text != scope->text())
+      return fail({"scope_mismatch", fmt::format("replay {} into {} was begun with another scope, and is not finished", printable(o.name), o.to),
+                   fmt::format("finish it with the --prefix that it had, give this one another --name, or give it up: `zaris link drop {} --url {}`, and `zaris kv del` for what it has copied", printable(o.name), o.to)});
     const auto there = holding ? Result<std::uint64_t>(std::uint64_t{0}) : keys_in(**target, *scope);
     if (!there) return fail(there.error());
     if (*there > 0 && !goes_on)
@@ -301,6 +317,7 @@ void add_replay(CLI::App& app, Context& context) {
   sub->add_option("--key", o->key, "its private key (PEM)");
   sub->add_option("--prefix", o->prefixes, "only keys that begin so (repeatable)");
   sub->add_option("--name", o->name, "name of the link meanwhile; the same name goes on where a replay broke off");
+  sub->add_flag("--accept-source", o->accept_source, "go on although the source lost its data or is another one since this replay broke off: the target becomes what it is now");
   sub->add_option("--compare", o->compare, "the source's client address: compare digests at the end (exit 1 if they differ)");
   sub->callback([&context, o] { context.action = [&context, o] { return replay(context, *o); }; });
 }

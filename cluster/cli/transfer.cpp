@@ -15,14 +15,15 @@ namespace zaris::cli {
 namespace {
 
 struct TransferOptions {
-  std::string prefix, file;
+  std::vector<std::string> prefixes;
+  std::string file;
   std::uint64_t batch = 2000;
   bool keep_going = false;
 };
 
 // The next page is on its way while this one is written.
 int export_all(const Context& context, const TransferOptions& o) {
-  const auto scope = o.prefix.empty() ? Result<Scope>(Scope{}) : Scope::make({o.prefix});
+  const auto scope = o.prefixes.empty() ? Result<Scope>(Scope{}) : Scope::make(o.prefixes);
   if (!scope) return fail(scope.error());
   const auto client = context.connect();
   if (!client) return fail(client.error());
@@ -194,7 +195,7 @@ void add_transfer(CLI::App& kv, Context& context) {
   {
     auto [sub, o] = verb("export", "every key as a line of JSON, in (slot, key) order; two equal stores give the same bytes",
                          "zaris kv export > a.ndjson\nzaris kv export --prefix t1: --file t1.ndjson", [](auto& c, auto& options) { return export_all(c, options); });
-    sub->add_option("--prefix", o->prefix, "only keys that begin so");
+    sub->add_option("--prefix", o->prefixes, "only keys that begin so (repeatable)");
     sub->add_option("--file", o->file, "write to a file instead of standard output");
   }
   {

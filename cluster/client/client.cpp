@@ -183,9 +183,9 @@ Future<protocol::DropAnswer> Client::drop_link(const std::string& link, bool dry
     protocol::encode(out, protocol::Opcode::drop_link, c, protocol::DropRequest{link, dry_run});
   });
 }
-Future<protocol::DropAnswer> Client::drop_scope(const std::string& link, bool dry_run, std::size_t node) {
+Future<protocol::DropAnswer> Client::drop_scope(const protocol::DropRequest& request, std::size_t node) {
   return core_->ask_node<protocol::DropAnswer>(node, "DropScope", [&](std::string& out, std::uint32_t c) {
-    protocol::encode(out, protocol::Opcode::drop_scope, c, protocol::DropRequest{link, dry_run});
+    protocol::encode(out, protocol::Opcode::drop_scope, c, request);
   });
 }
 Future<protocol::ListPinsAnswer> Client::list_pins(std::size_t node) {

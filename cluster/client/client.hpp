@@ -135,7 +135,7 @@ class Client {
   [[nodiscard]] Future<protocol::DrainNodeAnswer> drain_node(const protocol::DrainNodeRequest& request, std::size_t node = 0);
   [[nodiscard]] Future<protocol::ListLinksAnswer> list_links(std::size_t node = 0);
   [[nodiscard]] Future<protocol::DropAnswer> drop_link(const std::string& link, bool dry_run, std::size_t node = 0);
-  [[nodiscard]] Future<protocol::DropAnswer> drop_scope(const std::string& link, bool dry_run, std::size_t node = 0);
+  [[nodiscard]] Future<protocol::DropAnswer> drop_scope(const protocol::DropRequest& request, std::size_t node = 0);
   [[nodiscard]] Future<protocol::ListPinsAnswer> list_pins(std::size_t node = 0);
   [[nodiscard]] Future<protocol::DropPinAnswer> drop_pin(const protocol::DropPinRequest& pin, std::size_t node = 0);
   [[nodiscard]] Future<protocol::AcceptEmptyAnswer> accept_empty(const protocol::AcceptEmptyRequest& request = {}, std::size_t node = 0);

@@ -48,8 +48,9 @@ std::optional<std::optional<SlotKey>> first_owned(store::Store& store) {
   return first ? std::optional(first) : std::nullopt;
 }
 
-// Live keys in a scope, outside another one. Only whether there are any matters, so it stops early.
-std::uint64_t live_keys_in(store::Store& store, const Scope& scope, const Scope* except, WallMicros now, std::uint64_t enough) {
+// Live keys in a scope that the link has not brought: outside the scope that it has, and in one that it had, what this region has written since.
+// Only whether there are any matters, so it stops early.
+std::uint64_t strange_keys_in(store::Store& store, const Scope& scope, const coordinator::LinkEntry* link, WallMicros now, std::uint64_t enough) {
   std::uint64_t found = 0;
   const auto first = first_owned(store);
   if (!first) return 0;
@@ -57,8 +58,11 @@ std::uint64_t live_keys_in(store::Store& store, const Scope& scope, const Scope*
   do {
     const store::ScanPage page = store.scan(request, now);
     for (const std::string& record : page.records) {
-      const std::string_view key = trusted_key(record.data());
-      if (!except || !except->has(slot_of(key), key)) ++found;
+      const RecordView there = trusted_record(record);
+      const Slot slot = slot_of(there.key);
+      const auto covers = [&](const Scope& one) { return one.has(slot, there.key); };
+      const bool left = link && there.origin && there.origin->cluster == link->source_cluster && std::any_of(link->left_scopes.begin(), link->left_scopes.end(), covers);
+      if (!link || (!covers(link->scope) && !left)) ++found;
     }
     request.after = next_owned(store, page.next);
   } while (request.after && found < enough);
@@ -87,7 +91,7 @@ Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
   const auto before = node_.coordinator.links();
   const coordinator::LinkEntry* known = before->find(opening.link);
   if (!opening.adopt_data && !(known && known->scope.contains(*scope))) {
-    opening.live_keys = live_keys_in(node_.store, *scope, known ? &known->scope : nullptr, now_, 1);
+    opening.live_keys = strange_keys_in(node_.store, *scope, known, now_, 1);
   }
   const auto opened = node_.coordinator.open_link(opening);
   if (!opened) return refuse(frame, out, status_of(opened.error()), opened.error().what, opened.error().hint);
@@ -254,31 +258,34 @@ Status RequestExecutor::drop_scope(const Frame& frame, std::string& out) {
   const auto links = node_.coordinator.links();
   const coordinator::LinkEntry* entry = links->find(request.link);
   if (!entry) return refuse(frame, out, Status::not_found, "no link of that name is registered here", "`zaris status` says how many are");
-  std::uint64_t count = 0;
-  for (const Scope& left : entry->left_scopes) {
+  protocol::DropAnswer answer;
+  for (auto left = entry->left_scopes.begin(); left != entry->left_scopes.end(); ++left) {
     const auto first = first_owned(node_.store);
     if (!first) break;
-    store::ScanRequest scan{left, *first, 1024, 256u << 10, true};
+    store::ScanRequest scan{*left, *first, 1024, 256u << 10, true};
     do {
       const store::ScanPage page = node_.store.scan(scan, now_);
       for (const std::string& record : page.records) {
         const std::string_view key = trusted_key(record.data());
         const Slot slot = slot_of(key);
-        bool fed = false;
-        for (const coordinator::LinkEntry& other : links->links) fed = fed || other.scope.has(slot, key);
-        if (fed) continue;
-        ++count;
-        if (!request.dry_run) (void)node_.store.del(key, std::nullopt, now_);
+        const auto covers = [&](const Scope& scope) { return scope.has(slot, key); };
+        const bool fed = std::any_of(links->links.begin(), links->links.end(), [&](const coordinator::LinkEntry& other) { return covers(other.scope); });
+        if (fed || std::any_of(entry->left_scopes.begin(), left, covers)) continue;
+        // What this region has written since is its own; also what it writes between this look and the deletion.
+        const RecordView there = trusted_record(record);
+        const bool brought = there.origin && there.origin->cluster == entry->source_cluster;
+        const bool dropped = brought && (request.dry_run || node_.store.del(key, there.token(), now_).status == Status::ok);
+        ++(dropped ? answer.count : answer.kept);
       }
       scan.after = next_owned(node_.store, page.next);
     } while (scan.after);
   }
-  if (!request.dry_run) {
+  if (!request.dry_run && !request.more_follow) {
     if (const auto cleared = node_.coordinator.clear_left_scopes(entry->link); !cleared) {
       return refuse(frame, out, status_of(cleared.error()), cleared.error().what, cleared.error().hint);
     }
   }
-  encode(out, Opcode::drop_scope, frame.header.correlation, protocol::DropAnswer{count});
+  encode(out, Opcode::drop_scope, frame.header.correlation, answer);
   return Status::ok;
 }
 

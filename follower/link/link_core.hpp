@@ -299,6 +299,7 @@ class LinkCore final : public Link {
   bool row_known_ = false, row_dirty_ = false;
   std::map<SegmentId, cursor::CursorRow> loaded_;      // as read at start, for segments not built yet
   std::vector<cursor::CursorKey> removed_;
+  std::vector<cursor::CursorKey> other_scopes_;  // cursors of scopes that this link had: over, once the target has opened it with this one
   std::vector<Word> words_;                            // said, not persisted
   struct Commit {
     std::uint64_t id;

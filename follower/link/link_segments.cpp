@@ -152,7 +152,7 @@ void LinkCore::park(SegmentState& segment, bool halt, MonoMicros delay, std::str
 void LinkCore::stop_segment(SegmentState& segment, std::string code, std::string why) {
   const MonoMicros delay = segment.stopped_retry.next(random_);
   log(LogLine::Level::error, "segment_stopped", fmt::format("segment {} stopped: {}: {}; {}; tried again in {} s", segment.id.value(), code, why,
-                                                            next_step(code, config_.name), delay / 1'000'000));
+                                                            next_step(code, config_.name, config_.scope), delay / 1'000'000));
   segment.stopped = true;
   park(segment, true, delay, std::move(code), std::move(why));
 }

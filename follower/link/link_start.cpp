@@ -35,8 +35,12 @@ LinkCore::LinkCore(LinkConfig config, std::optional<cursor::LinkRow> row,
   if (!row_known_ && config_.source_expected) row_.source_cluster = *config_.source_expected;
   for (auto& [key, cursor] : cursors) {
     if (key.link != config_.name) continue;
-    // Of another scope, or of clusters that an operator has left behind: never looked at again.
-    if (key.scope != row_.scope || key.source_cluster != row_.source_cluster || key.target_cluster != row_.target_cluster) continue;
+    if (key.scope != row_.scope) {
+      other_scopes_.push_back(key);
+      continue;
+    }
+    // Of clusters that an operator has left behind: never looked at again.
+    if (key.source_cluster != row_.source_cluster || key.target_cluster != row_.target_cluster) continue;
     loaded_.emplace(key.segment, cursor);
   }
 }
@@ -134,6 +138,9 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   if (!valid_segment_count(answer->segments)) return again_later("target_malformed", fmt::format("the target says that it has {} segments", answer->segments));
   adopting_ = false;
   target_ = std::move(*answer);
+  // Their marks are gone from the target; should this link have such a scope again, that is a first copy and no loss.
+  removed_.insert(removed_.end(), other_scopes_.begin(), other_scopes_.end());
+  other_scopes_.clear();
   if (row_.target_cluster == ClusterId{}) {
     row_.target_cluster = target_->cluster;
   } else if (row_.target_cluster != target_->cluster) {
@@ -473,7 +480,7 @@ void LinkCore::hold(std::string code, std::string text) {
     deferred_hold_ = true;
     return;
   }
-  if (!hold_ || hold_->code != code) log(LogLine::Level::error, code, "held: " + text + "; " + next_step(code, config_.name));
+  if (!hold_ || hold_->code != code) log(LogLine::Level::error, code, "held: " + text + "; " + next_step(code, config_.name, config_.scope));
   const bool first = !hold_ || hold_->code != code;
   hold_ = Hold{code, text};
   // The source refused us before it said who it is: what we know of it is the old one's, and no word may be about that.

@@ -119,7 +119,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   const auto say = [this, &out](LinkState state, std::string_view code, const std::string& text) {
     out.state = state;
     out.reason = text.empty() ? std::string(code) : fmt::format("{}: {}", code, text);
-    out.next_step = next_step(code, config_.name);
+    out.next_step = next_step(code, config_.name, config_.scope);
   };
   const Lane* failing = nullptr;
   MonoMicros unanswered = 0;  // how long the target has not answered a batch
@@ -152,7 +152,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   }
   if (!commit_failure_.empty() && out.reason.empty()) {
     out.reason = commit_failure_;
-    out.next_step = next_step(commit_failure_, config_.name);
+    out.next_step = next_step(commit_failure_, config_.name, config_.scope);
   }
   return out;
 }

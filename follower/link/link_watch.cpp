@@ -220,7 +220,7 @@ void LinkCore::on_segments_polled(std::uint64_t id, Result<std::vector<SegmentsP
     log(LogLine::Level::warning, "stuck", text + "; connecting again");
     again_later("stuck", text);
   } else {
-    log(LogLine::Level::error, "stuck", text + "; connecting again did not help; " + next_step("stuck", config_.name));
+    log(LogLine::Level::error, "stuck", text + "; connecting again did not help; " + next_step("stuck", config_.name, config_.scope));
   }
 }
 

@@ -2,16 +2,18 @@
 
 #include <array>
 
+#include "cluster/base/result.hpp"
+
 namespace zaris::follower {
 
-std::string next_step(std::string_view code, std::string_view link) {
+std::string next_step(std::string_view code, std::string_view link, const Scope& scope) {
   struct Row {
-    std::string_view code, step;  // NAME: the link's
+    std::string_view code, step;  // NAME: the link's; PREFIXES: its scope's, as options
   };
   static constexpr std::array rows{
       // held
       Row{"source_reset", "which end is right? The source as it is now: `zaris link accept-source NAME`. The target: refill the source first, "
-                          "`zaris kv export --url TARGET | zaris kv import --url SOURCE`, then `zaris link accept-source NAME`"},
+                          "`zaris kv export --url TARGETPREFIXES | zaris kv import --url SOURCE`, then `zaris link accept-source NAME`"},
       Row{"wrong_cluster", "point links[].source.url at the right source; or, if the new one is meant, `zaris link accept-source NAME`"},
       Row{"source_changed", "point links[].source.url at the right source; or, if the new one is meant, `zaris link accept-source NAME`"},
       Row{"ahead_of_source", "bring the newer source back; or, if it is gone for good, `zaris link accept-source NAME`"},
@@ -29,7 +31,7 @@ std::string next_step(std::string_view code, std::string_view link) {
       Row{"epoch_superseded", "this region has become the active side: take the link out of the follower's configuration"},
       // failed, stuck
       Row{"item_too_large", "raise limits.key or limits.value of the target; it goes on by itself then"},
-      Row{"capacity_exceeded", "raise memory.max_bytes of the target or free memory there; it goes on by itself then"},
+      Row{"capacity_exceeded", "raise memory.max_bytes of the target, or make room there outside this link's scope; it goes on by itself then. What is deleted inside the scope is missing until the link is copied anew"},
       Row{"apply_refused", "see the target's log and `zaris status --url TARGET`; it is tried again by itself"},
       Row{"conflict_log_full", "raise links[].conflict_bytes, or stop the follower and move NAME.conflicts away; it goes on by itself then"},
       Row{"conflict_log_damaged", "move NAME.conflicts under cursor.path away and keep it; it goes on by itself then"},
@@ -52,7 +54,13 @@ std::string next_step(std::string_view code, std::string_view link) {
   for (const auto& row : rows) {
     if (row.code != code) continue;
     std::string out(row.step);
-    for (auto at = out.find("NAME"); at != std::string::npos; at = out.find("NAME", at + link.size())) out.replace(at, 4, link);
+    std::string prefixes;
+    for (const std::string& prefix : scope.prefixes()) prefixes += " --prefix " + printable(prefix);
+    const auto put = [&out](std::string_view name, std::string_view value) {
+      for (auto at = out.find(name); at != std::string::npos; at = out.find(name, at + value.size())) out.replace(at, name.size(), value);
+    };
+    put("NAME", link);
+    put("PREFIXES", prefixes);
     return out;
   }
   return {};

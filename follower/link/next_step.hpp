@@ -4,9 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "cluster/placement/scope.hpp"
+
 namespace zaris::follower {
 
-// Empty: nothing is to be done, or nothing is known that would help.
-[[nodiscard]] std::string next_step(std::string_view code, std::string_view link);
+// Empty: nothing is to be done, or nothing is known that would help. `scope`: the link's; commands name its prefixes.
+[[nodiscard]] std::string next_step(std::string_view code, std::string_view link, const Scope& scope);
 
 }  // namespace zaris::follower

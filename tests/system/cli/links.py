@@ -117,6 +117,16 @@ with Bench("cli-links") as bench:
     run = zaris("replay", "--from", feed, "--to", c.url, *pair, status=9)
     check("not over data", run.stderr.startswith("zaris: target_not_empty: "), True)
 
+    # One that broke off is finished with the scope that it has, or given up.
+    other = bench.region("broken-off").start("ready")
+    begun = bench.follower(other, [bench.link("rr", a)], name="rr").start()
+    zaris("wait", "link", "rr", "--caught-up", "--timeout", "60s", "--admin", begun.admin_url)
+    begun.stop()
+    run = zaris("replay", "--from", feed, "--to", other.url, *pair, "--name", "rr", "--prefix", "x:", status=9)
+    check(f"another scope: {run.stderr}", (run.stderr.startswith("zaris: scope_mismatch: "), "zaris link drop rr --url" in run.stderr), (True, True))
+    zaris("replay", "--from", feed, "--to", other.url, *pair, "--name", "rr", "--timeout", "60s", "--compare", a.url)
+    assert_equal(a, other, bench.folder)
+
     # Nor without --compare, where an address of the source is known; another region's pins stay, whatever their names.
     def pins():
         return [p["link"] for p in json.loads(zaris("feed", "followers", "--url", a.url, "-o", "json").stdout)]

@@ -108,6 +108,33 @@ def main():
             assert target.get(b"T1:%d" % n) == b"case", "the added prefix's old keys are not in B"
         for k, v in ((b"own:key", b"never touched"), (b"t9:own", b"never touched")):
             assert target.get(k) == v
+
+        # Narrowed: what left stays, and what B writes there since is its own; widened again without anything of B's there, as if nothing had been.
+        def scope_of_two(*prefixes):
+            two.stop()
+            two.config["links"][0]["scope"]["prefixes"] = list(prefixes)
+            two.start()
+        scope_of_two("T1:")
+        processes.caught_up(two, "two")
+        assert target.get(b"t2:0") is not None
+        source.put(b"t2:0", b"while it was out")
+        scope_of_two("T1:", "t2:")
+        processes.caught_up(two, "two")
+        assert target.get(b"t2:0") == b"while it was out"
+        assert processes.link_status(two, "two")["target_rollbacks_total"] == 0, "a scope that the link had before is no loss of the target's"
+        scope_of_two("T1:")
+        processes.caught_up(two, "two")
+        target.put(b"t2:own", b"written by B")
+        target.put(b"t2:1", b"overwritten by B")
+        scope_of_two("T1:", "t2:")
+        eventually(lambda: "scope_holds_data" in (processes.link_status(two, "two")["reason"] or ""), "what B wrote there is not taken without a word", 20)
+        scope_of_two("T1:")
+        processes.caught_up(two, "two")
+        shown = processes.run_zaris("link", "drop-scope", "two", "--url", b.url, "--yes").stderr
+        assert "2 there stay" in shown, shown
+        assert target.get(b"t2:own") == b"written by B" and target.get(b"t2:1") == b"overwritten by B"
+        assert [k for k in keys_of(b) if k.startswith(b"t2:")] in ([b"t2:own", b"t2:1"], [b"t2:1", b"t2:own"]), "what the link brought is gone"
+        assert target.get(b"T1:0") == b"case"
     print("1 passed, 0 failed")
 
 
