@@ -67,6 +67,7 @@ class Import {
     Lines lines(input);
     std::string_view line;
     std::vector<client::Operation> batch;
+    std::vector<std::uint64_t> numbers;
     std::size_t batch_bytes = 0;
     while (true) {
       const auto more = lines.next(line);
@@ -88,14 +89,16 @@ class Import {
       one.value = std::move(row->value);
       one.expires_us = row->expires_us;
       batch.push_back(std::move(one));
+      numbers.push_back(lines.number());
       if (batch.size() >= o_.batch || batch_bytes > (4u << 20)) {
-        send(std::move(batch));
+        send(std::move(batch), std::move(numbers));
         batch = {};
+        numbers = {};
         batch_bytes = 0;
         if (const auto code = collect(in_flight_max)) return *code;
       }
     }
-    if (!batch.empty()) send(std::move(batch));
+    if (!batch.empty()) send(std::move(batch), std::move(numbers));
     if (const auto code = collect(0)) return *code;
     progress_.done(summary());
     if (not_met_ > 0 && refused_ == 0)
@@ -108,19 +111,28 @@ class Import {
  private:
   static constexpr std::size_t in_flight_max = 12;
 
-  void send(std::vector<client::Operation> batch) { flight_.push_back(client_.bulk(std::move(batch))); }
+  struct Sent {
+    std::future<std::vector<client::Outcome>> outcomes;
+    std::vector<std::uint64_t> numbers;        // of the lines that they are about
+  };
+
+  void send(std::vector<client::Operation> batch, std::vector<std::uint64_t> numbers) { flight_.push_back({client_.bulk(std::move(batch)), std::move(numbers)}); }
 
   // Waits until at most `most` are under way. A status: give up with it.
   std::optional<int> collect(std::size_t most) {
     while (flight_.size() > most) {
-      const auto outcomes = flight_.front().get();
+      const auto outcomes = flight_.front().outcomes.get();
+      const auto numbers = std::move(flight_.front().numbers);
       flight_.pop_front();
-      for (const auto& outcome : outcomes) {
+      for (std::size_t i = 0; i < outcomes.size(); ++i) {
+        const client::Outcome& outcome = outcomes[i];
         if (!outcome.error) {
           ++done_;  // a delete of what is not there is done as well
           if (outcome.status == Status::durability_not_met) ++not_met_;
         } else {
-          refuse(*outcome.error);
+          Error why = *outcome.error;
+          why.what = fmt::format("line {}: {}", numbers[i], why.what);
+          refuse(why);
         }
       }
       progress_.show(summary());
@@ -138,7 +150,7 @@ class Import {
 
   void settle() {
     while (!flight_.empty()) {
-      for (const auto& outcome : flight_.front().get()) done_ += outcome.error ? 0 : 1;
+      for (const auto& outcome : flight_.front().outcomes.get()) done_ += outcome.error ? 0 : 1;
       flight_.pop_front();
     }
   }
@@ -164,7 +176,7 @@ class Import {
   const TransferOptions& o_;
   client::Client& client_;
   Progress progress_;
-  std::deque<std::future<std::vector<client::Outcome>>> flight_;
+  std::deque<Sent> flight_;
   std::uint64_t done_ = 0, refused_ = 0;
   std::uint64_t not_met_ = 0;                 // written, and not confirmed by as many copies as was asked for
   Error first_;

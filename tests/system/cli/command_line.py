@@ -180,6 +180,9 @@ def transfer(a, b):
     bad = b'{"key":"YQ==","value":"YQ=="}\nnonsense\n{"key":"Yg==","value":"YQ=="}\n'
     err = fails(2, "input_invalid", "kv", "import", "--url", a.url, stdin=bad)
     check("the line is named", "line 2" in err, True)
+    large = b'{"key":"YQ==","value":"YQ=="}\n' * 2 + json.dumps({"key": b64(b"large"), "value": b64(b"v" * (4 << 20) + b"v")}).encode() + b"\n"
+    err = fails(11, "item_too_large", "kv", "import", "--url", a.url, stdin=large)
+    check(f"and of what the region refuses: {err}", "line 3: " in err, True)
     fails(11, "partly_done", "kv", "import", "--keep-going", "--url", a.url, stdin=bad)
     check("what was good is there", zaris("kv", "get", "b", "--url", a.url)[1], b"a")
 
