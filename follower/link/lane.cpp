@@ -225,9 +225,11 @@ Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMic
       again(index, now, random);
       return Verdict::retry;
     }
-    // The mark is ours: an earlier attempt had been applied although its answer never came. How durable it is nobody has said.
-    for (std::size_t i = 0; i <= j; ++i) {
-      if (flights_[i].state != State::applied) set_state(flights_[i], State::undurable);
+    // The mark is ours: an earlier attempt had been applied although its answer never came. How durable it is nobody has said. Those behind it
+    // whose answers had come are not in this mark: taken back since, or applied after this answer was made.
+    for (std::size_t i = 0; i < flights_.size() - waiting_; ++i) {
+      const State state = flights_[i].state;
+      if (i <= j ? state != State::applied : state == State::applied) set_state(flights_[i], State::undurable);
     }
     if (flights_[j].result == token_) token_ = answer.mark->token;
     flights_[j].result = answer.mark->token;

@@ -181,10 +181,12 @@ void LinkCore::resume_parked() {
 }
 
 // What of the segment the target holds for certain, from the marks as last answered. A mark that is being opened anew counts
-// until its answer comes: nothing above it may be claimed on the strength of the others alone.
+// until its answer comes, and what had been confirmed counts until its first range is there: nothing above it may be claimed on the strength of
+// the others alone.
 void LinkCore::refresh_durable(SegmentState& segment) {
   std::optional<NamedPosition> low, high, first;
-  bool in_stream = true, unknown = false;
+  bool in_stream = true, unknown = false, uncovered = false;
+  const auto before = segment.durable;
   for (const Lane& lane : lanes_of(segment)) {
     const auto& mark = lane.mark();
     in_stream &= mark && mark->phase == Phase::stream && lane.phase() == Phase::stream;
@@ -193,7 +195,10 @@ void LinkCore::refresh_durable(SegmentState& segment) {
       const auto range = lane.first_range();
       if (range && (!first || range->at < first->at)) first = range;
     }
-    if (!mark || !mark->low) continue;
+    if (!mark || !mark->low) {
+      uncovered = true;
+      continue;
+    }
     // Not known to be as durable as was asked for: what had been persisted of it counts, since it once was.
     auto durable = lane.durable_low();
     if (!durable && segment.cursor && segment.cursor->history == segment.root.history && segment.cursor->position.at != Position{})
@@ -203,6 +208,7 @@ void LinkCore::refresh_durable(SegmentState& segment) {
     if (mark->high && (!high || high->at < mark->high->at)) high = mark->high;
   }
   segment.durable = low && first && first->at < low->at ? first : low;
+  if (uncovered && before && segment.durable && before->at < segment.durable->at) segment.durable = before;
   if (unknown) segment.durable.reset();
   segment.high = high;
   segment.in_stream = in_stream;

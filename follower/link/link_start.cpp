@@ -156,8 +156,8 @@ void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros
   now_ = now;
   if (verify_id_ != 0 && id == verify_id_) {
     verify_id_ = 0;
-    if (stage_ != Stage::active) return;
     if (answer) return verify_marks(*answer);
+    if (stage_ != Stage::active) return;
     // Whoever waits for its durability goes on asking.
     if (std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.waits_for_durability(); })) want_marks(verify_again_us);
     return;

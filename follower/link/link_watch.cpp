@@ -138,15 +138,18 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
       if (lanes_[i].target() == target) found[i] = &row.second;
     }
   }
-  std::string lost;
+  std::string lost, gap;  // every lane is looked at: what is known of one is claimed of none
+  const bool active = stage_ == Stage::active;  // else the attempt is over; that the target holds less is true all the same
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
-    if (lane.waits_for_durability()) {
+    if (active && lane.waits_for_durability()) {
       // What stands there in its place was written by nobody of us: the tail that was never durable is gone with its owner.
       const bool gone = lane.in_flight() == 0 && !lane.retrying() && lane.sent_at() <= verify_sent_mark_ && (found[i] == nullptr || found[i]->token != lane.newest_token());
       if (gone) {
         segments_[lane_segment_[i]].marks_doubted = true;
-        return again_later("mark_gap", fmt::format("segment {} into {}: what had been applied without its durability is not there any more", lane.source().value(), lane.target().value()));
+        found_back(segments_[lane_segment_[i]], found[i] != nullptr && found[i]->low ? std::optional(found[i]->low->at) : std::nullopt, found[i] != nullptr && found[i]->phase == Phase::stream);
+        gap = fmt::format("segment {} into {}: what had been applied without its durability is not there any more", lane.source().value(), lane.target().value());
+        continue;
       }
       if (found[i] != nullptr && !is_undurable(answer, lane)) {
         lane.durable_mark(*found[i]);
@@ -165,17 +168,19 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
     if (found[i] != nullptr && found[i]->low) low = found[i]->low->at;
     const auto& before = verify_lows_[i];
     bool differs = found[i] == nullptr || (before && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
-    if (lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
+    if (active && lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
     if (!differs) continue;
     segments_[lane_segment_[i]].marks_doubted = true;
     found_back(segments_[lane_segment_[i]], low, found[i] != nullptr && found[i]->phase == Phase::stream);
+    if (!active) continue;  // counted when the marks are read for the next one
     ++counted_.target_rollbacks;
     lost = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),
                        low ? to_string(*low) : "nothing", lane.mark()->low ? to_string(lane.mark()->low->at) : "nothing");
     log(LogLine::Level::warning, "target_rollback", lost);
   }
   if (!lost.empty()) return again_later("target_rollback", lost);
-  last_mark_proof_ = now_;
+  if (!gap.empty()) return again_later("mark_gap", gap);
+  if (active) last_mark_proof_ = now_;
 }
 
 // ---- the watchdog ------------------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ void Checker::check_records(std::string_view kind, SegmentId segment, std::strin
     const History* life = source_->life(record->generation);
     const Version* version = life ? life->record(segment, record->revision) : nullptr;
     if (!key || !version || version->key != *key || version->entry_hash != entry_hash(record->entry) || version->item_version != record->item_version ||
-        version->deleted != record->deleted || row.slot != keys_[*key].slot || record->origin) {
+        version->deleted != record->deleted || row.slot != keys_[*key].slot || record->origin.has_value() != keys_[*key].neighbours || (record->origin && kind == "batch")) {
       return world_.broken("feed_record", fmt::format("{}: the record of {} at {} is not what was committed there", kind, printable(record->key),
                                                       to_string(record->position())));
     }

@@ -475,7 +475,8 @@ bool FollowerProcess::resume() {
 bool FollowerProcess::accept(const std::string& reason) {
   if (!link_) return false;
   Result<void> done = failure("unknown", "no verb for it");
-  if (reason.starts_with("source_reset") || reason.starts_with("wrong_cluster") || reason.starts_with("source_changed")) done = link_->accept_source(mono());
+  if (reason.starts_with("source_reset") || reason.starts_with("wrong_cluster") || reason.starts_with("source_changed") || reason.starts_with("source_standby"))
+    done = link_->accept_source(mono());
   if (reason.starts_with("target_changed")) done = link_->accept_target(mono());
   if (reason.starts_with("large_removal")) done = link_->accept_removal(mono());
   world_.note("operator accepts", [&] { return fmt::format("{}: {}", reason, done ? "done" : done.error().text()); }, done.has_value());

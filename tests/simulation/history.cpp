@@ -52,13 +52,15 @@ void History::absorb(const store::Store& store, SegmentId id) {
         version.item_version = record->item_version;
         version.timestamp_us = record->timestamp_us;
         version.entry_hash = entry_hash(record->entry);
-        if (!segment.log.empty() && segment.log.back().timestamp_us > version.timestamp_us) {
+        // What another region committed keeps its time, and neither order nor closed time speak of it (page record).
+        if (!record->origin && segment.own_us > version.timestamp_us) {
           return world_.broken("timestamps_fall", fmt::format("segment {} at {}", id.value(), to_string(version.at)));
         }
-        if (version.timestamp_us <= closed_us_) {
+        if (!record->origin && version.timestamp_us <= closed_us_) {
           return world_.broken("closed", fmt::format("segment {} at {}: committed with {}, closed was {}", id.value(), to_string(version.at),
                                                      version.timestamp_us, closed_us_));
         }
+        if (!record->origin) segment.own_us = version.timestamp_us;
         by_key_[*key].push_back(version.at.revision.value());
         if (keys_[*key].in_scope) segment.in_scope.push_back(version.at.revision.value());
       }

@@ -52,6 +52,7 @@ class History {
   struct Segment {
     std::vector<Version> log;  // log[r - 1] is revision r
     std::uint64_t generation_id = 0;
+    WallMicros own_us = 0;                // of the newest record that this region has committed itself
     std::vector<std::uint64_t> in_scope;  // revisions, ascending
   };
   World& world_;

@@ -42,6 +42,11 @@ const std::vector<std::string>& odd_keys() {
 
 }  // namespace
 
+const Scope& neighbour_scope() {
+  static const Scope scope = *Scope::make({"t1:neighbour:"});
+  return scope;
+}
+
 Keys::Keys(const SimOptions& options, Prng& prng)
     : source_segments_(options.source_segments), target_segments_(options.target_segments), scope_(draw_scope(options, prng)) {
   std::vector<std::string> odd = odd_keys();
@@ -59,6 +64,13 @@ Keys::Keys(const SimOptions& options, Prng& prng)
     // More in one slot than a page holds: either in number or in bytes (the workload gives these long values).
     const std::uint32_t many = prng.chance(0.25) ? 1'100 : 48;
     for (std::uint32_t i = 0; i < many; ++i) add(fmt::format("t1:{{big}}{:04}", i), true);
+  }
+  if (options.neighbour_every != 0) {
+    for (std::uint32_t i = 0; i < 6; ++i) {
+      neighbours_.push_back(size());
+      add(fmt::format("t1:neighbour:{}", i));
+      keys_.back().neighbours = true;
+    }
   }
   cells_.resize(static_cast<std::size_t>(source_segments_) * target_segments_);
   for (std::uint32_t i = 0; i < size(); ++i) {

@@ -15,12 +15,16 @@ namespace zaris::simulation {
 // What values of keys out of scope carry, to be looked for in every byte that crosses the link.
 inline constexpr std::string_view foreign_mark = "\x02NOT-YOURS\x02";
 
+// What a third region's link writes at the source.
+[[nodiscard]] const Scope& neighbour_scope();
+
 struct Key {
   std::string bytes;
   Slot slot;
   SegmentId source_segment, target_segment;
   bool in_scope = true;
   bool large_slot = false;   // one of the many in one slot
+  bool neighbours = false;   // written by a third region's link alone
 };
 
 class Keys {
@@ -29,6 +33,9 @@ class Keys {
 
   [[nodiscard]] const std::vector<Key>& all() const { return keys_; }
   [[nodiscard]] const Key& operator[](std::uint32_t index) const { return keys_[index]; }
+  // Indexes of the keys that nobody here writes; they come last.
+  [[nodiscard]] const std::vector<std::uint32_t>& neighbours() const { return neighbours_; }
+  [[nodiscard]] std::uint32_t own() const { return size() - static_cast<std::uint32_t>(neighbours_.size()); }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(keys_.size()); }
   [[nodiscard]] const std::uint32_t* find(std::string_view bytes) const {
     auto found = index_.find(std::string(bytes));
@@ -50,6 +57,7 @@ class Keys {
   std::vector<Key> keys_;
   std::unordered_map<std::string, std::uint32_t> index_;
   std::vector<std::vector<std::uint32_t>> cells_;
+  std::vector<std::uint32_t> neighbours_;
 };
 
 }  // namespace zaris::simulation

@@ -106,6 +106,8 @@ SimOptions SimOptions::swarm(std::uint64_t seed) {
   draw_limits(o, prng);
   draw_network(o, prng);
   draw_crashes(o, prng);
+  Prng later(seed ^ 0x6e65696768626f72ull);  // the other draws of a seed stay what they were
+  o.neighbour_every = fault(later, 0.15, 100 * ms, 5 * s);
   if (prng.chance(0.08)) {
     // Follower crashes and nothing else that could cost a copy: nothing is trimmed, both regions stay.
     o.only_follower_crashes = true;
@@ -116,6 +118,7 @@ SimOptions SimOptions::swarm(std::uint64_t seed) {
     o.target_reset_every = o.target_tail_every = o.source_reset_every = 0;
     o.trim_hard_every = o.operator_rewind_every = o.clock_step_every = 0;
     o.prefilled_target = false;
+    o.neighbour_every = 0;
     if (o.follower_crash_every == 0) o.follower_crash_every = 400 * ms;
   }
   return o;
@@ -160,6 +163,7 @@ std::string SimOptions::describe() const {
   every("operator_pause", operator_pause_every);
   every("operator_rewind", operator_rewind_every);
   every("cannot_confirm", cannot_confirm_every);
+  every("neighbour", neighbour_every);
   return out;
 }
 

@@ -65,6 +65,7 @@ struct SimOptions {
   MonoMicros clock_step_every = 0;
   MonoMicros operator_pause_every = 0, operator_rewind_every = 0;
   MonoMicros cannot_confirm_every = 0; // the source may not echo for a while
+  MonoMicros neighbour_every = 0;      // a third region's link writes keys of its own at the source
 
   // The seed's class in which follower crashes are the only fault: its bootstraps are counted exactly.
   bool only_follower_crashes = false;

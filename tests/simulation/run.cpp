@@ -18,7 +18,7 @@ constexpr MonoMicros converge_bound_us = 120'000'000;  // of virtual time, backo
 SimulationRun::SimulationRun(const SimOptions& options, bool print_trace)
     : world(options, print_trace), keys(options, world.regions), target(world, keys), checker(world, keys, target, disk),
       source(world, keys, [this](std::string_view bytes) { checker.from_source(bytes); }),
-      follower(world, keys, source, target, disk, checker), workload(world, keys, source, target, checker) {
+      follower(world, keys, source, target, disk, checker), workload(world, keys, source, target, checker), neighbour(world, keys, source) {
   checker.watch(source);
   target.on_down = [this] { follower.target_went_down(); };
   follower.dies_now = [this] {
@@ -122,6 +122,7 @@ void SimulationRun::start_faults() {
     source.set_may_confirm(false);
     world.queue.after(world.faults.between(1'000, 3'000'000), [this] { source.set_may_confirm(true); });
   });
+  every(o.neighbour_every, [this] { neighbour.write(); });
   every(o.operator_pause_every, [this] {
     if (follower.pause()) world.probes.hit("operator: pause");
     world.queue.after(world.faults.between(1'000, 3'000'000), [this] { follower.resume(); });
@@ -224,7 +225,8 @@ void SimulationRun::converge() {
   const MonoMicros quiet = world.now() + 1'000'000;
   while (!world.failure && world.now() < quiet) world.queue.step();  // writers end; regions that are down come back
   workload.stop();
-  const MonoMicros bound = world.now() + converge_bound_us;
+  // A copy goes chunk by chunk, each there and back.
+  const MonoMicros bound = world.now() + converge_bound_us + static_cast<MonoMicros>(keys.size() / world.options.chunk_records + 1) * 4 * (world.options.latency_us + world.options.jitter_us);
   std::string missing = "nothing was looked at";
   MonoMicros next_look = 0;
   while (!world.failure && world.now() < bound) {

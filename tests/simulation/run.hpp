@@ -6,6 +6,7 @@
 
 #include "tests/simulation/checker.hpp"
 #include "tests/simulation/follower_process.hpp"
+#include "tests/simulation/neighbour.hpp"
 #include "tests/simulation/simulation.hpp"
 #include "tests/simulation/workload.hpp"
 
@@ -41,6 +42,7 @@ class SimulationRun {
   SourceRegion source;
   FollowerProcess follower;
   Workload workload;
+  Neighbour neighbour;
   bool operator_on = true;      // an operator answers what is held
   bool restarts_follower = true;
 

@@ -237,6 +237,22 @@ store::ReadOutcome SourceRegion::get(std::uint32_t index, std::string& value) {
   return store_->get(keys_[index].bytes, wall(), value);
 }
 
+bool SourceRegion::open_link(const store::LinkRegistration& link) {
+  std::string reason;
+  return up_ && store_->open_link(link, reason) == Status::ok;
+}
+
+ApplyAnswer SourceRegion::apply(const ApplyBatch& batch) {
+  if (!up_) return {.status = Status::unavailable};
+  const WallMicros now = committer_->begin([&] { return wall(); });
+  ApplyAnswer answer = store_->apply(batch, now);
+  committer_->idle();
+  absorb_all();
+  world_.note("neighbour", [&] { return fmt::format("segment {} kind {} → {}", batch.target_segment.value(), static_cast<int>(batch.kind), name(answer.status)); },
+              batch.target_segment.value(), static_cast<int>(answer.status));
+  return answer;
+}
+
 // ---- maintenance and faults ----------------------------------------------------------------------------------------
 
 void SourceRegion::absorb_all() {

@@ -48,6 +48,10 @@ class SourceRegion {
   void touch(std::uint32_t key, WallMicros expires_us);
   [[nodiscard]] store::ReadOutcome get(std::uint32_t key, std::string& value);
 
+  // ---- another region's link that writes here. False, or no mark: not now.
+  bool open_link(const store::LinkRegistration& link);
+  ApplyAnswer apply(const ApplyBatch& batch);
+
   // ---- maintenance and faults
   void maintain();
   void trim_hard();

@@ -8,7 +8,7 @@ namespace zaris::simulation {
 
 void Workload::prefill() {
   Prng& prng = world_.workload;
-  for (std::uint32_t i = 0; i < keys_.size(); ++i) {
+  for (std::uint32_t i = 0; i < keys_.own(); ++i) {
     const Key& key = keys_[i];
     if (key.large_slot || prng.chance(0.5)) source_.put(i, value(key), expiry(), std::nullopt, false);
     if (!key.in_scope && prng.chance(0.5)) target_.put_local(i, fmt::format("own {}", ++serial_));
@@ -58,7 +58,7 @@ WallMicros Workload::expiry() {
 
 void Workload::write() {
   Prng& prng = world_.workload;
-  const auto index = static_cast<std::uint32_t>(prng.below(keys_.size()));
+  const auto index = static_cast<std::uint32_t>(prng.below(keys_.own()));
   const Key& key = keys_[index];
   const double what = prng.real();
   if (what < 0.60) return source_.put(index, value(key), expiry(), std::nullopt, false);
@@ -77,13 +77,13 @@ void Workload::write() {
 }
 
 void Workload::write_target() {
-  const auto index = static_cast<std::uint32_t>(world_.workload.below(keys_.size()));
+  const auto index = static_cast<std::uint32_t>(world_.workload.below(keys_.own()));
   if (!keys_[index].in_scope) target_.put_local(index, fmt::format("own {}", ++serial_));
 }
 
 void Workload::refill() {
   if (!target_.up() || !source_.up()) return;
-  for (std::uint32_t i = 0; i < keys_.size(); ++i) {
+  for (std::uint32_t i = 0; i < keys_.own(); ++i) {
     if (!keys_[i].in_scope) continue;
     const auto fetched = target_.store().fetch(keys_[i].target_segment, {keys_[i].bytes});
     if (!fetched.records[0]) continue;

@@ -236,6 +236,27 @@ TEST_F(LaneTest, OneThatWasThoughtLostIsProvedByItsSuccessor) {
   EXPECT_TRUE(lane_.idle());
 }
 
+TEST_F(LaneTest, WhatWasAnsweredAndTakenBackSinceIsNotTakenForApplied) {
+  warm();
+  for (std::uint64_t i = 11; i < 14; ++i) lane_.push(large_run(i, i + 1));
+  const auto sent = send();
+  ASSERT_EQ(sent.size(), 3u);
+  const ApplyAnswer first = owner_.apply(sent[0]);
+  for (std::size_t i = 1; i < 3; ++i) EXPECT_EQ(deliver(sent[i]), Verdict::progress);
+  EXPECT_EQ(tell(sent[0], failure("connection_lost", "gone")), Verdict::retry);
+  EXPECT_EQ(done(), 0u);
+  owner_.mark = first.mark;  // the owner lost its tail: the two that had been answered are gone
+  now_ += 5'000'000;
+  const auto again = send();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(deliver(again[0]), Verdict::undurable);
+  lane_.durable_mark(*owner_.mark);
+  EXPECT_EQ(done(), 1u);
+  EXPECT_EQ(lane_.mark()->low, at(12));
+  EXPECT_EQ(lane_.durable_low(), at(12)) << "a cursor must not say more";
+  EXPECT_TRUE(lane_.waits_for_durability());
+}
+
 TEST_F(LaneTest, AMarkOfSomebodyElseEndsTheSession) {
   warm();
   lane_.push(large_run(11, 12));
