@@ -103,6 +103,14 @@ void HeldPositions::raise_most(Segment& s) {
 
 bool HeldPositions::keeps(SegmentId segment, const std::vector<ReplicaIndex>& members) const {
   const Segment& s = at(segment);
+  // Whoever of them is promoted has all of it. The number of copies does not matter then: with two of four nodes gone a majority cannot be had, and
+  // who comes back must be let in all the same.
+  const Position most = std::max({s.most.replica, s.most.majority, s.most.all});
+  const auto holds_all = [&](ReplicaIndex member) {
+    const auto found = s.has.find(member);
+    return found != s.has.end() && found->second.at >= most;
+  };
+  if (!members.empty() && std::all_of(members.begin(), members.end(), holds_all)) return true;
   const auto then = in(s, members, everything_of_all, [](const Has& has) { return has.at; });
   return s.most.replica <= then.replica && s.most.majority <= then.majority && s.most.all <= then.all;
 }

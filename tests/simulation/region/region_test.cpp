@@ -270,6 +270,35 @@ TEST(Region, a_node_that_comes_back_empty_spreads_nothing) {
   expect_sound(world);
 }
 
+// A majority of four copies cannot be had with two nodes; who comes back is let in all the same.
+TEST(Region, with_two_of_four_nodes_gone_a_third_that_restarts_gets_in_step) {
+  Formed world({.nodes = 4, .replication_factor = 4});
+  world.kill(2);
+  world.kill(3);
+  world.run_for(10 * second);
+  world.kill(1);
+  world.run_for(5 * second);
+  world.start(1);
+  const auto in_step = [&] {
+    for (std::uint16_t i = 0; i < 8; ++i) {
+      const auto owner = world.owner(SegmentId{i});
+      if (!owner) return false;
+    }
+    for (const std::size_t node : {std::size_t{0}, std::size_t{1}}) {
+      for (const auto& role : world.core(node).roles().states()) {
+        if (role.generation == Generation{}) continue;
+        const std::string other = node == 0 ? "n2" : "n1";
+        if (std::ranges::none_of(role.synchronised, [&](const ownership::Member& member) { return member.name == other && member.incarnation == world.core(1 - node).roles().incarnation(); })) return false;
+      }
+    }
+    return true;
+  };
+  EXPECT_TRUE(world.run_until(in_step, 60 * second)) << world.story();
+  world.start(2);
+  world.start(3);
+  expect_sound(world);
+}
+
 // Mixtures of everything, by seed.
 void chaos(std::uint64_t seed, WorldOptions options) {
   options.seed = seed;
