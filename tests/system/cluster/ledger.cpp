@@ -73,6 +73,7 @@ struct Writing {
         } else {
           ++failed;
           ++errors[written.error().code];
+          if (written.error().code == "connection_lost") ++errors[written.error().text()];  // by whom, and in whose words
         }
         if (pause.count() > 0) {
           resting.emplace_back(Clock::now() + pause, i);
