@@ -2,6 +2,7 @@
 // of endpoints. A thread of its own does the I/O and calls the handlers, unless `deliver` takes them elsewhere.
 #pragma once
 #include <functional>
+#include <optional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct HttpEtcdOptions {
   std::vector<std::string> endpoints;            // "http://etcd-1:2379" or "https://…", 1 … 64
   // For https. What it reloads counts for connections from then on. The server must prove to be the endpoint's host.
   std::shared_ptr<const tls::Context> tls;
+  std::function<std::optional<std::string>()> password_now;  // asked at each login, on its own thread; empty or nothing: `password`
   std::string user, password;                    // empty user: none. A token that has expired is renewed by itself
   // Takes each handler's call to the thread that shall make it; empty: the I/O thread makes it. Handlers that arrive there
   // after the Etcd was destroyed do nothing.

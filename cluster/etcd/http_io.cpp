@@ -344,13 +344,18 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // ---- login
 
+  // It may have been changed since the last login.
+  [[nodiscard]] std::string password() const {
+    auto now = options_.password_now ? options_.password_now() : std::nullopt;
+    return now ? std::move(*now) : options_.password;
+  }
   [[nodiscard]] bool login_wanted() const { return !options_.user.empty() && token_.empty() && !login_off_; }
 
   // Returns when there is a token, or none is needed, or login_failure_ says why there is none. One login for all who wait.
   asio::awaitable<void> logged_in() {
     if (!logging_in_) {
       logging_in_ = true;
-      auto call = std::make_shared<Call>(*io_, HttpAsk{"/v3/auth/authenticate", encode_login(options_.user, options_.password), Effect::repeatable, login_timeout});
+      auto call = std::make_shared<Call>(*io_, HttpAsk{"/v3/auth/authenticate", encode_login(options_.user, password()), Effect::repeatable, login_timeout});
       call->login = true;
       call->ask.read = [this](std::string_view body, MonoMicros) {
         std::string token;

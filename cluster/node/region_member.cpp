@@ -128,13 +128,17 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     if (std::ranges::any_of(http.endpoints, [](const std::string& e) { return e.starts_with("https://"); })) {
       auto context = tls::Context::client({config_.etcd.ca, config_.etcd.cert, config_.etcd.key});
       if (!context) return tl::unexpected(context.error());
-      http.tls = *context;
+      http.tls = etcd_tls_ = *context;
     }
     http.user = config_.etcd.user;
     if (!config_.etcd.password_file.empty()) {
       auto line = first_line(config_.etcd.password_file);
       if (!line) return tl::unexpected(line.error());
       http.password = *line;
+      http.password_now = [file = config_.etcd.password_file]() -> std::optional<std::string> {
+        auto now = first_line(file);
+        return now ? std::optional(std::move(*now)) : std::nullopt;
+      };
     }
     http.deliver = [this](std::function<void()> call) { loop_.post(std::move(call)); };
     auto etcd = etcd::open_http_etcd(std::move(http));
@@ -248,6 +252,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     std::vector<std::shared_ptr<tls::Context>> out;
     if (server_) out.push_back(server_);
     if (client_) out.push_back(client_);
+    if (etcd_tls_) out.push_back(etcd_tls_);
     return out;
   }
 
@@ -518,7 +523,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     }
     for (const coordinator::LinkEntry& entry : links->links) {
       std::string reason;
-      const Status status = store_->open_link({entry.link, entry.source_cluster, entry.scope, entry.site_epoch, entry.follower_term}, reason);
+      const Status status = store_->open_link({entry.link, entry.source_cluster, entry.scope, entry.site_epoch, entry.follower_term, entry.registered_us}, reason);
       if (status != Status::ok) logging::write(Level::error, "link_not_restored", reason, {{"link", printable(entry.link)}});
     }
   }
@@ -533,6 +538,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
   peer::EventLoop loop_;
   std::unique_ptr<etcd::Etcd> etcd_;
   std::shared_ptr<tls::Context> server_, client_;
+  std::shared_ptr<tls::Context> etcd_tls_;
   std::unique_ptr<region::EtcdCoordinator> coordinator_;
   std::unique_ptr<peer::PeerNet> net_;
   std::thread thread_;

@@ -89,6 +89,7 @@ RegionStatus RegionPicture::take(const Of& of) {
   s.name_holder = of.core.registration().holder();
   s.gave_up = of.core.registration().gave_up();
   s.etcd_trouble = !mirror.trouble().empty() ? mirror.trouble() : of.core.registration().trouble();
+  if (s.etcd_trouble.empty() && mirror.older()) s.etcd_trouble = "it shows less than another node has seen of it: it was restored from an old copy";
   s.etcd_silence_seconds = mirror.answered_at() == 0 ? 0 : static_cast<double>(of.now - mirror.answered_at()) / 1e6;
   s.waiting_for = of.core.leader().waiting_for();
   const auto states = of.core.leader().members();

@@ -53,13 +53,18 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   election.fenced_at = failover.fenced_at;
   // What may be lost is lost only if nobody who lives has any of it.
   bool nothing = !election.answers.empty();
-  for (const std::string& name : partition.members()) nothing = nothing && (!mirror_.members().contains(name) || failover.answers.contains(name));
+  for (const std::string& name : partition.members()) nothing = nothing && ((!mirror_.members().contains(name) && !outside_.connected(name)) || failover.answers.contains(name));
   for (const FenceAnswer& answer : election.answers) nothing = nothing && std::ranges::all_of(answer.heads, [](Position head) { return head == Position{}; });
   if (nothing && accepted) return begin_again(partition, row);
   Choice choice = choose(election, options_.failover, now);
   if (nothing && choice.kind != Choice::Kind::wait) {
     choice.kind = Choice::Kind::unavailable;
-    choice.reason = "no node that lives holds anything of it; it stays unavailable until one comes back that does, or zaris node accept-empty lets it begin anew";
+    std::vector<std::string> away;
+    for (const Member& member : election.set.members) {
+      if (!mirror_.members().contains(member.name)) away.push_back(member.name);
+    }
+    choice.reason = fmt::format("no registered node holds anything of it{}; it waits for one that does, or zaris node accept-empty lets it begin anew",
+                                away.empty() ? "" : fmt::format(" ({} had it: cut off from etcd?)", fmt::join(away, ", ")));
   }
   if (accepted && choice.kind != Choice::Kind::wait && choice.kind != Choice::Kind::promote)
     choice.reason = fmt::format("an operator has accepted the loss: whichever of {} answers first begins it, with what it holds or empty", fmt::join(partition.members(), ", "));

@@ -451,6 +451,8 @@ std::vector<RoleState> NodeRoles::states() const {
   for (const auto& [id, role] : roles_) {
     RoleState one{id, role.first, role.segments, role.phase, {}, role.reason, {}, role.serves_by};
     if (role.term) {
+      // A grant may have run out since it was looked at last.
+      if (role.term->serving(lease_).until <= outside_.now()) one.serves_by = ServesBy::nothing;
       one.generation = role.term->generation();
       one.synchronised = role.term->counted();
     }

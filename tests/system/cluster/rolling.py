@@ -47,7 +47,7 @@ def main():
         assert found["missing"] == 0, found
         copies = json.loads(processes.run_zaris("store", "verify", "--url", region.url, "--timeout", "30s", "-o", "json").stdout)
         assert copies["equal"], copies
-        assert not any(region.events(node, "failover") and "no node that lives holds" in str(region.events(node, "failover")) for node in region.nodes)
+        assert not any(region.events(node, "failover") and "no registered node holds" in str(region.events(node, "failover")) for node in region.nodes)
     print("1 passed, 0 failed")
 
 

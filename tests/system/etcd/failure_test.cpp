@@ -170,6 +170,21 @@ TEST_F(EtcdTls, ATokenFromBeforeRightsChangedIsRenewed) {
   EXPECT_TRUE(change.ok()) << change.error.text();
 }
 
+TEST_F(EtcdTls, APasswordThatWasChangedIsReadAgain) {
+  const auto changed = std::make_shared<std::atomic<bool>>(false);
+  auto options = etcd_->client_options();
+  options.password_now = [changed] { return std::optional<std::string>(*changed ? "another" : "secret"); };
+  const auto rig = http_rig(options);
+  const auto client = rig->client();
+  ASSERT_TRUE(put(*rig, *client, "/zaris/a", "1").ok());
+  *changed = true;
+  etcd_->etcdctl({"--user", "root:root", "user", "delete", "zaris"});
+  etcd_->etcdctl({"--user", "root:root", "user", "add", "zaris:another"});
+  etcd_->etcdctl({"--user", "root:root", "user", "grant-role", "zaris", "zaris"});
+  const auto change = put(*rig, *client, "/zaris/a", "2");
+  EXPECT_TRUE(change.ok()) << change.error.text();
+}
+
 TEST_F(EtcdTls, WrongPasswordsAndForeignKeysAreUnauthorized) {
   auto options = etcd_->client_options();
   options.password = "wrong";
