@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cluster/cli/http.hpp"
 #include "cluster/cli/link_json.hpp"
+#include "cluster/cli/region_words.hpp"
 #include "cluster/cli/removal.hpp"
 #include "cluster/cli/verbs.hpp"
 
@@ -193,34 +196,64 @@ Error with_registered(client::Client& client, Error error) {
   return error;
 }
 
+// The first node of the region that answers.
+template <class Ask>
+auto ask_any(client::Client& client, Ask ask) -> decltype(ask(std::size_t{0}).get()) {
+  const std::size_t nodes = client.map().nodes.size();
+  for (std::size_t node = 0;; ++node) {
+    auto answer = ask(node).get();
+    if (answer || node + 1 >= nodes || (answer.error().code != "unreachable" && answer.error().code != "connection_lost" && answer.error().code != "timed_out")) return answer;
+  }
+}
+
 // The target's own register: links that nobody runs any more.
 int drop(const Context& context, const LinkOptions& o) {
-  const auto client = context.connect();
+  const auto client = connect_to_nodes(context);
   if (!client) return fail(client.error());
-  const auto would = (*client)->drop_link(o.name, true).get();
+  const auto ask = [&](bool dry_run) { return ask_any(**client, [&](std::size_t node) { return (*client)->drop_link(o.name, dry_run, node); }); };
+  const auto would = ask(true);
   if (!would) return fail(would.error().code == "not_found" ? with_registered(**client, would.error()) : would.error());
-  const std::string what = fmt::format("{} marks of link {}; its scope is no standby any more, its data stay", show_count(would->count), o.name);
+  const std::string what = fmt::format("link {} and its marks; its scope is no standby any more, its data stay", o.name);
   if (context.dry_run) {
     note(context, "would drop " + what);
     return exit_ok;
   }
   if (const auto sure = context.confirm(fmt::format("This drops from {} {}.", context.urls[0], what)); !sure) return fail(sure.error());
-  const auto done = (*client)->drop_link(o.name, false).get();
+  const auto done = ask(false);
   if (!done) return fail(done.error());
-  note(context, fmt::format("dropped {} marks", show_count(done->count)));
+  note(context, fmt::format("dropped link {}", o.name));
   return exit_ok;
 }
 
-// And what left a link's scope: each node of the region drops what it owns, the last one takes it out of the register.
+// The nodes that own something: a node that is gone does not matter once others have taken over what it owned.
+Result<std::vector<std::size_t>> owners_of(const protocol::MapAnswer& map) {
+  std::set<std::size_t> out;
+  std::uint32_t next = 0;
+  for (const protocol::MapRun& run : map.runs) {
+    if (run.first.value() != next) break;
+    next = run.last.value() + 1u;
+    out.insert(run.node);
+  }
+  if (next != map.segments) return failure("unavailable", fmt::format("nobody serves segment {} now", next), "`zaris status`; again when everything is served");
+  return std::vector<std::size_t>(out.begin(), out.end());
+}
+
+// And what left a link's scope: each owner of the region drops what it owns, the last one takes it out of the register.
 int drop_scope(const Context& context, const LinkOptions& o) {
   const auto client = context.connect();
   if (!client) return fail(client.error());
-  const std::size_t nodes = (*client)->map().nodes.size();
+  const protocol::MapAnswer map = (*client)->map();
+  const auto served = owners_of(map);
+  if (!served) return fail(served.error());
+  const std::vector<std::size_t>& owners = *served;
+  bool begun = false;
   const auto ask_all = [&](bool dry_run) -> Result<protocol::DropAnswer> {
     protocol::DropAnswer all;
-    for (std::size_t node = 0; node < nodes; ++node) {
-      auto one = (*client)->drop_scope({o.name, dry_run, node + 1 < nodes}, node).get();
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      auto one = (*client)->drop_scope({o.name, dry_run, i + 1 < owners.size()}, owners[i]).get();
+      if (!one && begun) return failure("partly_done", fmt::format("node {}: {}", map.nodes[owners[i]].id, one.error().text()), "again when it answers, or others have taken over: what is dropped stays dropped");
       if (!one) return tl::unexpected(one.error());
+      begun = begun || !dry_run;
       all.count += one->count;
       all.kept += one->kept;
     }

@@ -45,6 +45,7 @@ struct LinkEntry {
   SiteEpoch site_epoch;
   FollowerTerm follower_term;
   WallMicros opened_us = 0;                        // first
+  WallMicros registered_us = 0;                    // with this source and this scope; no other registration of the region's has this number
   std::vector<Scope> left_scopes;                  // earlier scopes whose keys are no longer fed and not yet dropped
   friend bool operator==(const LinkEntry&, const LinkEntry&) = default;
 };

@@ -32,6 +32,7 @@ class Places {
     if (i >= array_.size) throw msgpack::type_error();
     return array_.ptr[i];
   }
+  [[nodiscard]] bool has(std::uint32_t i) const { return i < array_.size; }
   [[nodiscard]] std::uint64_t number(std::uint32_t i) const { return at(i).as<std::uint64_t>(); }
   [[nodiscard]] std::uint32_t number32(std::uint32_t i) const { return at(i).as<std::uint32_t>(); }
   [[nodiscard]] bool flag(std::uint32_t i) const { return at(i).as<bool>(); }
@@ -124,7 +125,7 @@ bool decode(std::string_view bytes, RunRow& out, bool& newer) {
 }
 
 std::string encode(const LinkEntry& row) {
-  return encode_row(8, [&](Packer& pack) {
+  return encode_row(9, [&](Packer& pack) {
     pack_bytes(pack, row.link);
     pack.pack(row.source_cluster.value());
     pack_bytes(pack, row.scope.text());
@@ -134,6 +135,7 @@ std::string encode(const LinkEntry& row) {
     pack.pack(row.opened_us);
     pack.pack_array(static_cast<std::uint32_t>(row.left_scopes.size()));
     for (const auto& scope : row.left_scopes) pack_bytes(pack, scope.text());
+    pack.pack(row.registered_us);
   });
 }
 bool decode(std::string_view bytes, LinkEntry& out, bool& newer) {
@@ -144,6 +146,7 @@ bool decode(std::string_view bytes, LinkEntry& out, bool& newer) {
     out.site_epoch = SiteEpoch{places.number(5)};
     out.follower_term = FollowerTerm{places.number(6)};
     out.opened_us = places.number(7);
+    out.registered_us = places.has(9) ? places.number(9) : 0;  // not of a row of an older version
     const auto& left = places.at(8);
     if (left.type != msgpack::type::ARRAY) return false;
     out.left_scopes.clear();

@@ -94,6 +94,7 @@ Result<LinkOpened> admit(const LinkRegister& links, SiteEpoch known_epoch, const
   out.entry.site_epoch = std::max(known_epoch, opening.site_epoch);
   out.entry.follower_term = opening.follower_term;
   if (out.first) out.entry.opened_us = opening.now_us;
+  if (out.first || out.replaced_scope || out.source_replaced) out.entry.registered_us = std::max(opening.now_us, out.entry.registered_us + 1);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cluster/coordinator/link_register.hpp"
 #include "cluster/node/request_executor.hpp"
 #include "cluster/placement/slot.hpp"
 #include "cluster/record/mark_checksum.hpp"
@@ -93,12 +94,23 @@ Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
   if (!opening.adopt_data && !(known && known->scope.contains(*scope))) {
     opening.live_keys = strange_keys_in(node_.store, *scope, known, now_, 1);
   }
+  if (request.check_only) {
+    // Every owner is asked before the first of them registers it: afterwards the others would find it registered, and ask nobody.
+    const auto would = coordinator::admit(*before, known ? known->site_epoch : SiteEpoch{0}, opening);
+    if (!would) return refuse(frame, out, status_of(would.error()), would.error().what, would.error().hint);
+    protocol::OpenLinkAnswer answer;
+    answer.cluster = node_.coordinator.cluster_id();
+    answer.segments = node_.config.segments;
+    answer.site_epoch = would->entry.site_epoch;
+    encode(out, frame.header.correlation, answer);
+    return Status::ok;
+  }
   const auto opened = node_.coordinator.open_link(opening);
   if (!opened) return refuse(frame, out, status_of(opened.error()), opened.error().what, opened.error().hint);
 
   // Marks of another source or another scope stand for nothing any more.
   if (opened->source_replaced || opened->replaced_scope) node_.store.close_link(opening.link);
-  const store::LinkRegistration registration{opening.link, opening.source_cluster, *scope, opened->entry.site_epoch, opened->entry.follower_term};
+  const store::LinkRegistration registration{opening.link, opening.source_cluster, *scope, opened->entry.site_epoch, opened->entry.follower_term, opened->entry.registered_us};
   std::string reason;
   if (const Status status = node_.store.open_link(registration, reason); status != Status::ok) return refuse(frame, out, status, reason);
 

@@ -14,7 +14,7 @@ std::string_view read_link(Unpacker& in, Places& places) {
 }
 
 void pack_mark(Packer& pack, const Mark& mark) {
-  pack.array(11);
+  pack.array(12);
   pack.u64(mark.source_cluster.value());
   pack.u64(mark.history.value());
   pack.uint(mark.site_epoch.value());
@@ -26,6 +26,7 @@ void pack_mark(Packer& pack, const Mark& mark) {
   pack_named(pack, mark.low);
   pack_named(pack, mark.high);
   pack_named(pack, mark.horizon);
+  pack.uint(mark.registered_us);
 }
 
 void read_mark(Unpacker& in, Mark& out) {
@@ -43,6 +44,7 @@ void read_mark(Unpacker& in, Mark& out) {
   read_named(in, places, out.low);
   read_named(in, places, out.high);
   read_named(in, places, out.horizon);
+  out.registered_us = places.uint();
   places.finish();
 }
 
@@ -64,13 +66,14 @@ bool take_mark(std::string_view& bytes, Mark& out) {
 void encode(std::string& out, std::uint32_t correlation, const OpenLinkRequest& request) {
   const std::size_t at = begin_frame(out, Opcode::open_link, 0, correlation);
   Packer pack(out);
-  pack.array(6);
+  pack.array(7);
   pack.str(request.link);
   pack.u64(request.source_cluster.value());
   pack.bin(request.scope_text);
   pack.uint(request.site_epoch.value());
   pack.uint(request.follower_term.value());
   pack.boolean(request.adopt_data);
+  pack.boolean(request.check_only);
   end_frame(out, at);
 }
 
@@ -83,6 +86,7 @@ bool decode(std::string_view body, OpenLinkRequest& out) {
   out.site_epoch = SiteEpoch{places.uint()};
   out.follower_term = FollowerTerm{places.uint()};
   out.adopt_data = places.boolean();
+  out.check_only = places.boolean();
   return whole(in, places);
 }
 

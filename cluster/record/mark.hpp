@@ -55,6 +55,7 @@ struct Mark {
   std::optional<NamedPosition> low;    // where the stream resumes; empty while nothing is covered
   std::optional<NamedPosition> high;   // the highest source position from which anything here stems
   std::optional<NamedPosition> horizon;// up to where an absence left no tombstone
+  WallMicros registered_us = 0;        // the registration of its link that it belongs to: of another one it counts for nothing
   friend bool operator==(const Mark&, const Mark&) = default;
 
   [[nodiscard]] bool covers_something() const { return low.has_value(); }

@@ -98,6 +98,8 @@ bool Applier::admit() {
   }
   if (batch_.source_cluster != link_->source_cluster) return refuse(Status::source_changed, "the link was opened for another source");
   key_ = MarkKey{std::string(batch_.link), batch_.scope, batch_.source_segment};
+  // One of an earlier registration came with its segment, from a node that had not heard that the link was dropped.
+  if (auto it = segment_->marks.find(key_); it != segment_->marks.end() && it->second.mark.registered_us != link_->registered_us) segment_->erase_mark(it);
   if (auto it = segment_->marks.find(key_); it != segment_->marks.end()) {
     state_ = &it->second;
     answer_.mark = state_->mark;
@@ -199,6 +201,7 @@ void Applier::finish_mark(Mark mark) {
   mark.token = MarkToken{segment_->generation, batch_.session, state_ != nullptr ? state_->mark.token.number + 1 : 1};
   mark.follower_term = batch_.follower_term;
   mark.site_epoch = batch_.site_epoch;
+  mark.registered_us = link_->registered_us;
   mark.closed_time_us = std::max(mark.closed_time_us, batch_.closed_time_us);
   if (state_ == nullptr) {
     state_ = &segment_->marks[key_];

@@ -85,7 +85,7 @@ Status StoreImpl::open_link(const LinkRegistration& link, std::string& reason) {
           continue;
         }
         // The second part is for a segment that came here with its marks, when this node had not heard of the link yet.
-        if (opened.drops_marks || it->first.scope != link.scope.id() || mark.site_epoch < link.site_epoch) {
+        if (opened.drops_marks || mark.registered_us != link.registered_us || it->first.scope != link.scope.id() || mark.site_epoch < link.site_epoch) {
           it = s->erase_mark(it);
           changed = true;
           continue;
@@ -125,11 +125,14 @@ void StoreImpl::close_link(const std::string& link) {
 
 std::vector<MarkRow> StoreImpl::read_marks(const std::string& link, ScopeId scope) const {
   std::vector<MarkRow> rows;
+  const auto table = links_.table();
+  const LinkRegistration* registered = find_link(*table, link);
   for (const auto& s : segments_) {
     const std::lock_guard hold(s->lock);
     if (!s->owned()) continue;
     for (const auto& [key, state] : s->marks) {
-      if (key.link == link && key.scope == scope) rows.push_back(MarkRow{key, s->id, state.mark, state.version});
+      const bool counts = registered == nullptr || state.mark.registered_us == registered->registered_us;
+      if (key.link == link && key.scope == scope && counts) rows.push_back(MarkRow{key, s->id, state.mark, state.version});
     }
   }
   return rows;

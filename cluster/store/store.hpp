@@ -189,6 +189,7 @@ struct LinkRegistration {
   Scope scope;
   SiteEpoch site_epoch;
   FollowerTerm follower_term;
+  WallMicros registered_us = 0;        // marks of another registration count for nothing
 };
 struct MarkRow {
   MarkKey key;

@@ -259,11 +259,32 @@ void Target::open_at_owners(const std::shared_ptr<Opening>& opening) {
   if (const auto nobodys = routing_.unowned()) {
     return opening->handler(failure("unavailable", fmt::format("nobody serves target segment {} now", nobodys->value())), Status::unavailable);
   }
+  // Each is asked before the first of them registers the link: what the region itself has written may lie with any one of them.
+  const auto all = owners();
+  if (all.size() == 1) return register_at_owners(opening);
+  protocol::OpenLinkRequest check = as_opened();
+  check.check_only = true;
+  opening->gathering.left = all.size();
+  for (const auto& node : all) {
+    node->opened = true;  // else connection() would register it
+    connection(*node, 0).open_link(check, [this, alive = alive_, opening](const Result<protocol::OpenLinkAnswer>& answer, Status status) {
+      if (!*alive || opening->session != session_) return;
+      if (!opened(*opening, answer, status)) return;
+      opening->gathering = {};
+      if (const auto nobodys = routing_.unowned()) {
+        return opening->handler(failure("unavailable", fmt::format("nobody serves target segment {} now", nobodys->value())), Status::unavailable);
+      }
+      register_at_owners(opening);
+    });
+  }
+}
+
+void Target::register_at_owners(const std::shared_ptr<Opening>& opening) {
   const auto all = owners();
   opening->gathering.left = all.size();
   for (const auto& node : all) {
     node->opened = true;
-    connection(*node, 0).open_link(as_opened(), [this, alive = alive_, opening](Result<protocol::OpenLinkAnswer> answer, Status status) {
+    connection(*node, 0).open_link(as_opened(), [this, alive = alive_, opening](const Result<protocol::OpenLinkAnswer>& answer, Status status) {
       if (!*alive || opening->session != session_) return;
       if (answer) {
         TargetInfo& info = opening->info;
@@ -276,14 +297,19 @@ void Target::open_at_owners(const std::shared_ptr<Opening>& opening) {
         info.live_bytes += answer->live_bytes;
         info.live_keys += answer->live_keys;
         info.generation_seen = std::max(info.generation_seen, answer->generation_seen);
-      } else if (opening->refused == Status::ok) {
-        opening->refused = status;
       }
-      if (!opening->gathering.one_more(answer ? nullptr : &answer.error())) return;
-      if (opening->gathering.error) return opening->handler(tl::unexpected(*opening->gathering.error), opening->refused);
-      opening->handler(opening->info, Status::ok);
+      if (opened(*opening, answer, status)) opening->handler(opening->info, Status::ok);
     });
   }
+}
+
+// True: that was the last answer, and all of them are good. After the last of which one is not, the handler has been told.
+bool Target::opened(Opening& opening, const Result<protocol::OpenLinkAnswer>& answer, Status status) {
+  if (!answer && opening.refused == Status::ok) opening.refused = status;
+  if (!opening.gathering.one_more(answer ? nullptr : &answer.error())) return false;
+  if (!opening.gathering.error) return true;
+  opening.handler(tl::unexpected(*opening.gathering.error), opening.refused);
+  return false;
 }
 
 void Target::read_marks(const ReadMarksRequest& request, std::function<void(Result<MarksAnswer>)> handler) {

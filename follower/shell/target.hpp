@@ -65,6 +65,8 @@ class Target {
 
   void ask_for_map(const std::shared_ptr<Opening>& opening);
   void open_at_owners(const std::shared_ptr<Opening>& opening);
+  void register_at_owners(const std::shared_ptr<Opening>& opening);
+  static bool opened(Opening& opening, const Result<protocol::OpenLinkAnswer>& answer, Status status);
   [[nodiscard]] std::shared_ptr<client::TargetConnection> dial(const client::Seed& at);
   [[nodiscard]] client::TargetConnection& connection(Node& node, std::size_t worker);
   [[nodiscard]] std::shared_ptr<Node> owner(SegmentId segment) const;   // null: nobody

@@ -33,7 +33,8 @@ struct Node {
     const std::lock_guard lock(mutex);
     switch (opcode) {
       case Opcode::open_link:
-        ++opened;
+        if (protocol::OpenLinkRequest request; decode(frame.body, request) && request.check_only) ++checked;
+        else ++opened;
         protocol::encode(out.bytes, c, protocol::OpenLinkAnswer{server.cluster, segments, 1024, 1 << 20, 100, 10, 1, Generation{7}, SiteEpoch{1}});
         return out;
       case Opcode::read_marks: {
@@ -79,7 +80,7 @@ struct Node {
   bool durable = true;
   std::uint64_t number = 3;
   std::vector<std::uint64_t> applied;
-  std::atomic<int> opened{0};
+  std::atomic<int> opened{0}, checked{0};
   TestServer server;
 };
 
@@ -164,6 +165,7 @@ TEST_F(TargetTest, OpensTheLinkAtEveryOwnerAndAddsUpWhatTheySay) {
   ASSERT_TRUE(info) << info.error().text();
   EXPECT_EQ(a.opened, 1);
   EXPECT_EQ(b.opened, 1);
+  EXPECT_EQ(a.checked + b.checked, 2) << "both before either registered it";
   EXPECT_EQ(info->live_keys, 2u);
   EXPECT_EQ(info->memory_max_bytes, 200u);
 }
