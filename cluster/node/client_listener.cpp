@@ -102,28 +102,6 @@ void ClientListener::run() {
   for (const auto& worker : impl_->workers) worker->start();
 }
 
-void ClientListener::await_quiet(MonoMicros quiet_us, MonoMicros within_us, const std::function<bool()>& hurry) {
-  using Clock = std::chrono::steady_clock;
-  const auto received = [&] {
-    std::uint64_t bytes = 0;
-    for (const auto& worker : impl_->workers) bytes += worker->received();
-    return bytes;
-  };
-  const auto deadline = Clock::now() + std::chrono::microseconds(within_us);
-  std::uint64_t before = received();
-  auto since = Clock::now();
-  // The condition is never notified: it only makes the pauses of this poll.
-  std::mutex mutex;
-  std::condition_variable never;
-  std::unique_lock lock(mutex);
-  while (Clock::now() - since < std::chrono::microseconds(quiet_us) && Clock::now() < deadline && !hurry()) {
-    never.wait_for(lock, std::chrono::milliseconds(5));
-    const std::uint64_t now = received();
-    if (now != before) since = Clock::now();
-    before = now;
-  }
-}
-
 void ClientListener::drain(MonoMicros within_us, const std::function<bool()>& hurry) {
   for (const auto& worker : impl_->workers) worker->begin_drain();
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(within_us);

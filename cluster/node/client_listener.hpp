@@ -38,9 +38,6 @@ class ClientListener {
   [[nodiscard]] std::uint16_t tls_port() const;
 
   void run();                                // starts the threads
-  // Returns when no client has sent anything for `quiet_us`, or after `within_us`. Those that have been told of other owners ask
-  // them; what is on its way here meanwhile is answered. Any thread.
-  void await_quiet(MonoMicros quiet_us, MonoMicros within_us, const std::function<bool()>& hurry);
   // No new connections; every connection is closed once what has arrived on it has been answered and the answers were
   // taken. Returns when the last is gone, or at the deadline, when the rest are cut off. Any thread.
   void drain(MonoMicros within_us, const std::function<bool()>& hurry);

@@ -447,8 +447,6 @@ void Node::drain(const std::function<bool()>& hurry) {
   impl_->shared->state = NodeState::draining;
   // First what this node owns goes to others, while clients are still answered: they follow it.
   if (impl_->region) (void)impl_->region->drain(static_cast<MonoMicros>(impl_->options.config.drain.timeout_us) / 2, hurry);
-  // Clients that have just been told who owns what now have requests on their way here: a connection that is closed on those tells nobody what became of them.
-  if (impl_->region) impl_->listener->await_quiet(100'000, std::min<MonoMicros>(2'000'000, static_cast<MonoMicros>(impl_->options.config.drain.timeout_us) / 4), hurry);
   write(Level::info, "draining", "no new connections; what has arrived is answered");
   impl_->listener->drain(static_cast<MonoMicros>(impl_->options.config.drain.timeout_us), hurry);
 }

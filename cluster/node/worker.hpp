@@ -59,8 +59,6 @@ class Worker {
   // Only before start(), for one worker: accepts on this socket and hands connections to `peers` in turn.
   void listen(int fd, Protocol protocol, std::vector<Worker*> peers);
   void begin_drain();
-  // Bytes that clients have sent so far. Any thread.
-  [[nodiscard]] std::uint64_t received() const { return counts_.received_bytes[0].value() + counts_.received_bytes[1].value(); }
   // Replicas hold more than before: wakes this thread if anything waits for that.
   void notify_held() {
     if (executor_.waits().load()) wake();
