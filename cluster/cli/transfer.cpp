@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <string_view>
+#include <unordered_set>
 
 #include "cluster/cli/input.hpp"
 #include "cluster/cli/ndjson.hpp"
@@ -66,39 +68,40 @@ class Import {
   int run(Input& input) {
     Lines lines(input);
     std::string_view line;
-    std::vector<client::Operation> batch;
-    std::vector<std::uint64_t> numbers;
-    std::size_t batch_bytes = 0;
     while (true) {
       const auto more = lines.next(line);
-      if (!more) return stop_reading(more.error(), batch);
+      if (!more) return stop_reading(more.error());
       if (!*more) break;
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
       if (line.empty()) continue;
       auto row = read_line(line);
       if (!row) {
         row.error().what = fmt::format("line {}: {}", lines.number(), row.error().what);
-        if (!o_.keep_going) return stop(row.error(), batch);
+        if (!o_.keep_going) return stop(row.error());
         refuse(row.error());
         continue;
       }
-      batch_bytes += row->key.size() + row->value.size();
-      client::Operation one;
+      // What is sent again must not overtake a later row of its key.
+      const std::size_t hash = std::hash<std::string_view>{}(row->key);
+      if (keys_under_way_.contains(hash)) {
+        send();
+        if (const auto code = collect(0)) return *code;
+      }
+      keys_under_way_.insert(hash);
+      batch_.hashes.push_back(hash);
+      batch_.numbers.push_back(lines.number());
+      batch_.bytes += row->key.size() + row->value.size();
+      client::Operation& one = batch_.operations.emplace_back();
       one.opcode = row->deleted ? protocol::Opcode::del : protocol::Opcode::put;
       one.key = std::move(row->key);
       one.value = std::move(row->value);
       one.expires_us = row->expires_us;
-      batch.push_back(std::move(one));
-      numbers.push_back(lines.number());
-      if (batch.size() >= o_.batch || batch_bytes > (4u << 20)) {
-        send(std::move(batch), std::move(numbers));
-        batch = {};
-        numbers = {};
-        batch_bytes = 0;
+      if (batch_.operations.size() >= o_.batch || batch_.bytes > (4u << 20)) {
+        send();
         if (const auto code = collect(in_flight_max)) return *code;
       }
     }
-    if (!batch.empty()) send(std::move(batch), std::move(numbers));
+    send();
     if (const auto code = collect(0)) return *code;
     progress_.done(summary());
     if (not_met_ > 0 && refused_ == 0)
@@ -111,18 +114,30 @@ class Import {
  private:
   static constexpr std::size_t in_flight_max = 12;
 
+  struct Batch {
+    std::vector<client::Operation> operations;
+    std::vector<std::uint64_t> numbers;        // of the lines that they are about
+    std::vector<std::size_t> hashes;           // of their keys
+    std::size_t bytes = 0;
+  };
   struct Sent {
     std::future<std::vector<client::Outcome>> outcomes;
-    std::vector<std::uint64_t> numbers;        // of the lines that they are about
+    std::vector<std::uint64_t> numbers;
+    std::vector<std::size_t> hashes;
   };
 
-  void send(std::vector<client::Operation> batch, std::vector<std::uint64_t> numbers) { flight_.push_back({client_.bulk(std::move(batch)), std::move(numbers)}); }
+  void send() {
+    if (batch_.operations.empty()) return;
+    flight_.push_back({client_.bulk(std::move(batch_.operations)), std::move(batch_.numbers), std::move(batch_.hashes)});
+    batch_ = {};
+  }
 
   // Waits until at most `most` are under way. A status: give up with it.
   std::optional<int> collect(std::size_t most) {
     while (flight_.size() > most) {
       const auto outcomes = flight_.front().outcomes.get();
       const auto numbers = std::move(flight_.front().numbers);
+      for (const std::size_t hash : flight_.front().hashes) keys_under_way_.erase(hash);
       flight_.pop_front();
       for (std::size_t i = 0; i < outcomes.size(); ++i) {
         const client::Outcome& outcome = outcomes[i];
@@ -136,16 +151,16 @@ class Import {
         }
       }
       progress_.show(summary());
-      if (refused_ > 0 && !o_.keep_going) return stop(first_, {});
+      if (refused_ > 0 && !o_.keep_going) return stop(first_);
     }
     return std::nullopt;
   }
 
   // The rest of the input is not known: what it would have said is not done, and nobody may take this for the whole.
-  int stop_reading(Error why, const std::vector<client::Operation>& unsent) {
+  int stop_reading(Error why) {
     settle();
     why.what += fmt::format("; {} rows had been imported", show_count(done_));
-    return stop(why, unsent);
+    return stop(why);
   }
 
   void settle() {
@@ -156,9 +171,9 @@ class Import {
   }
 
   // Ends early: what was sent is waited for, and said.
-  int stop(const Error& why, const std::vector<client::Operation>& unsent) {
+  int stop(const Error& why) {
     settle();
-    progress_.done(summary() + (unsent.empty() ? "" : fmt::format("; {} rows read and not sent", unsent.size())));
+    progress_.done(summary() + (batch_.operations.empty() ? "" : fmt::format("; {} rows read and not sent", batch_.operations.size())));
     const int code = fail(why);
     return done_ > 0 && code == exit_refused ? exit_partly : code;
   }
@@ -176,7 +191,9 @@ class Import {
   const TransferOptions& o_;
   client::Client& client_;
   Progress progress_;
+  Batch batch_;
   std::deque<Sent> flight_;
+  std::unordered_set<std::size_t> keys_under_way_;   // hashes: in the batch or sent
   std::uint64_t done_ = 0, refused_ = 0;
   std::uint64_t not_met_ = 0;                 // written, and not confirmed by as many copies as was asked for
   Error first_;
@@ -188,7 +205,7 @@ int import_all(const Context& context, const TransferOptions& o) {
   if (!input) return fail(input.error());
   auto options = context.url_options();
   if (!options) return fail(options.error());
-  options->retry_unknown = true;  // a put of the same value twice is what an import is
+  options->retry_unknown = options->retry_undurable = true;  // a put of the same value twice is what an import is
   if (context.timeout_text.empty()) options->timeout = std::chrono::seconds(60);
   const auto client = client::Client::connect(std::move(*options));
   if (!client) return fail(client.error());

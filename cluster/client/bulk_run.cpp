@@ -72,6 +72,11 @@ void BulkRun::retry(std::uint32_t i, Error why, bool may) {
   if (may) later.push_back(i);
 }
 
+// A delete is not: when the key is gone already, the second answer says nothing of copies.
+bool BulkRun::unmet(std::uint32_t i) const {
+  return retry_undurable && outcomes[i].status == Status::durability_not_met && operations[i].opcode == protocol::Opcode::put && operations[i].condition.kind == protocol::Condition::Kind::none;
+}
+
 void BulkRun::on_answer(const std::vector<std::uint32_t>& batch, const Result<Answer>& answer) {
   {
     const std::lock_guard lock(mutex);
@@ -93,6 +98,7 @@ void BulkRun::on_answer(const std::vector<std::uint32_t>& batch, const Result<An
           retry(i, unreadable("Batch"), false);
         } else if (is_answer(item.status)) {
           outcomes[i] = Outcome{item.status, item.token, item.expires_us, std::string(item.value), {}};
+          if (unmet(i)) later.push_back(i);
         } else {
           // A value that did not fit into the answer is asked for again.
           const bool did_not_fit = item.status == Status::capacity_exceeded && is_read(operations[i].opcode);

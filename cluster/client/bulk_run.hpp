@@ -21,7 +21,7 @@ struct BulkRun : std::enable_shared_from_this<BulkRun> {
   std::function<std::shared_ptr<Connection>(std::uint32_t)> connection_of;
   std::function<void()> refresh;
   std::function<bool(milliseconds, std::function<void()>)> after;  // false: the loop is gone
-  bool retry_unknown = false;
+  bool retry_unknown = false, retry_undurable = false;
   std::mutex mutex;                                 // the first requests leave from the caller's thread
 
   void begin();
@@ -30,6 +30,7 @@ struct BulkRun : std::enable_shared_from_this<BulkRun> {
   void order();
   void pump();
   void retry(std::uint32_t i, Error why, bool may);  // under mutex
+  bool unmet(std::uint32_t i) const;                 // it stands at the owner, and is sent again for the copies' sake
   void on_answer(const std::vector<std::uint32_t>& batch, const Result<Answer>& answer);
   void round_over();
 };

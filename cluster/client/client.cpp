@@ -143,6 +143,7 @@ void Client::bulk(std::vector<Operation> operations, Durability durability, std:
   run->handler = std::move(handler);
   run->deadline = Clock::now() + core_->options.timeout;
   run->retry_unknown = core_->options.retry_unknown;
+  run->retry_undurable = core_->options.retry_undurable;
   run->owner = [core = core_](Slot slot) { return core->owner(slot); };
   run->connection_of = [core = core_](std::uint32_t node) { return core->connection_of(node); };
   run->refresh = [core = core_] { core->refresh(); };

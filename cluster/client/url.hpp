@@ -34,6 +34,7 @@ struct ClientOptions {
   std::chrono::milliseconds connect_timeout{5'000};
   std::chrono::milliseconds silence{4'000};          // a node that is asked and says nothing for so long is gone; 0: never
   bool retry_unknown = false;
+  bool retry_undurable = false;                      // unconditional puts of a bulk that end DurabilityNotMet are sent again; not in the URL
   std::string program = "zaris-client";
   protocol::PeerRole role = protocol::PeerRole::client;
 };

@@ -250,6 +250,42 @@ TEST(Client, BulkSaysItemByItemWhatFailed) {
   }
 }
 
+// An import wants its rows on the copies: a put that only its owner has is sent again, a delete is not, since of a key that is gone the
+// second answer says nothing of copies.
+TEST(Client, BulkSendsAgainWhatTheCopiesDidNotConfirmWhereItIsAskedTo) {
+  TestServer server;
+  std::atomic<int> unconfirmed{0}, batches{0};
+  server.set_hook([&](const protocol::Frame& frame) {
+    TestServer::Verdict verdict;
+    protocol::BatchRequest request;
+    if (frame.header.opcode != static_cast<std::uint8_t>(Opcode::batch) || !protocol::BatchRequest::decode(frame.body, request)) return verdict;
+    ++batches;
+    if (unconfirmed-- <= 0) return verdict;
+    verdict.kind = Kind::answer;
+    protocol::BatchAnswerWriter writer(verdict.bytes, frame.header.correlation);
+    protocol::BatchItem item;
+    while (request.next(item)) writer.write(Status::durability_not_met, {1, 1});
+    writer.finish();
+    return verdict;
+  });
+  const std::vector<Operation> rows{{Opcode::put, "a", "1", 0, {}}, {Opcode::del, "b", {}, 0, {}}, {Opcode::put, "c", "3", 0, Condition::must_be_absent()}};
+  const auto asked_to = [&](bool again) {
+    auto options = parse_url(server.url("timeout=5s"));
+    options->retry_undurable = again;
+    unconfirmed = 2;
+    batches = 0;
+    const auto client = Client::connect(std::move(*options));
+    std::vector<Status> statuses;
+    for (const auto& outcome : (*client)->bulk(rows).get()) statuses.push_back(outcome.error ? Status::unavailable : outcome.status);
+    return statuses;
+  };
+  using enum Status;
+  EXPECT_EQ(asked_to(false), (std::vector{durability_not_met, durability_not_met, durability_not_met}));
+  EXPECT_EQ(batches, 1);
+  EXPECT_EQ(asked_to(true), (std::vector{ok, durability_not_met, durability_not_met}));
+  EXPECT_EQ(batches, 3);
+}
+
 // Over the server's limits: refused here, item by item, and nobody else on the connection is disturbed.
 TEST(Client, DoesNotSendWhatIsTooLarge) {
   TestServer server;
