@@ -154,7 +154,7 @@ Status RequestExecutor::read_marks(const Frame& frame, std::string& out) {
   if (request.first.value() >= node_.config.segments) return refuse(frame, out, Status::invalid_argument, "the target has no such segment");
   Durability policy = Durability::owner;
   if (node_.region && !link_policy_of(request.durability, policy)) return refuse(frame, out, Status::invalid_argument, too_strong_text, too_strong_hint);
-  // What this node serves is settled before it reads, and once more before the answer leaves (still_serves).
+  // What this node serves is settled before it reads, and once more before the answer leaves (may_answer).
   std::vector<bool> here(node_.config.segments, true);
   if (node_.region) {
     for (std::uint32_t i = request.first.value(); i < node_.config.segments; ++i) here[i] = serves(SegmentId{static_cast<std::uint16_t>(i)});
@@ -193,7 +193,7 @@ Status RequestExecutor::mark_checksum(const Frame& frame, std::string& out) {
   protocol::MarkChecksumRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (node_.region) {
-    // Of one moment, as ReadMarks' answer is: a segment that is lost while this is made is found by still_serves.
+    // Of one moment, as ReadMarks' answer is: a segment that is lost while this is made is found by may_answer.
     std::vector<MarkTokenRow> rows;
     for (const store::MarkRow& row : node_.store.read_marks(std::string(request.link), request.scope)) {
       if (!serves(row.target_segment)) continue;

@@ -22,14 +22,20 @@ RequestExecutor::RequestExecutor(NodeShared& node, WorkerCounts& counts)
             std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
       }),
       frame_max_(protocol::frame_bytes_max(node.config.limits.key, node.config.limits.value)) {
-  if (node.region) held_ = std::make_unique<HeldAnswers>(node.region->held, node.config.segments);
+  if (!node.region) return;
+  held_ = std::make_unique<HeldAnswers>(node.region->held, node.config.segments);
+  turns_ = &node.region->serving.add_thread();
 }
 
 RequestExecutor::~RequestExecutor() = default;
 
-void RequestExecutor::begin_round() { now_ = committer_->begin(clock_); }
+void RequestExecutor::begin_round() {
+  if (turns_ != nullptr) turns_->begin();
+  now_ = committer_->begin(clock_);
+}
 void RequestExecutor::end_round() {
   committer_->idle();
+  if (turns_ != nullptr) turns_->end();
   if (waits_.load(std::memory_order_relaxed) && !held_->waiting()) waits_.store(false);  // what was expected to wait did not
 }
 
@@ -283,10 +289,10 @@ void RequestExecutor::begin_read(std::uint64_t connection) {
   if (node_.region) boot_now_ = boot_now();
 }
 
-bool RequestExecutor::still_serves() const {
+bool RequestExecutor::may_answer() const {
   if (touched_.empty()) return true;
   const MonoMicros now = boot_now();
-  return std::all_of(touched_.begin(), touched_.end(), [&](SegmentId segment) { return node_.region->serving.serves(segment, now); });
+  return std::all_of(touched_.begin(), touched_.end(), [&](SegmentId segment) { return node_.region->serving.answers(segment, now); });
 }
 
 SegmentId RequestExecutor::segment_of_key(std::string_view key) const { return segment_of(slot_of(key), node_.config.segments); }

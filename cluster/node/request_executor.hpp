@@ -34,7 +34,7 @@ class RequestExecutor {
   // ---- one of several nodes: whose requests come next; the requests of one read, which are answered only if everything that they
   // touched may still be served afterwards (else the connection ends without an answer: nobody knows what came of them)
   void begin_read(std::uint64_t connection);
-  [[nodiscard]] bool still_serves() const;
+  [[nodiscard]] bool may_answer() const;
   // Answers that waited for replicas and leave now.
   void collect_held(std::vector<HeldAnswers::Ready>& ready);
   [[nodiscard]] bool holds_answers() const { return held_ && held_->waiting(); }
@@ -117,6 +117,7 @@ class RequestExecutor {
   NodeShared& node_;
   WorkerCounts& counts_;
   std::unique_ptr<store::Committer> committer_;
+  region::ServingTable::Turns* turns_ = nullptr;      // null: this process alone is the region
   std::function<WallMicros()> clock_;
   WallMicros now_ = 0;
   std::size_t frame_max_;

@@ -273,7 +273,7 @@ ClientSession::Step Worker::execute(Connection& connection, std::string_view byt
   if (node_.region) {
     connection.held = executor_.held_by(connection.number);
     // This thread was held up in the middle of it, and the authority that it began with has ended: nobody may rely on these answers.
-    if (!executor_.still_serves()) step.abandoned = true;
+    if (!executor_.may_answer()) step.abandoned = true;
   }
   connection.wanted = step.wanted;
   if (connection.session.greeted() && !connection.output_waits()) connection.deadline = 0;

@@ -296,14 +296,15 @@ void NodeRoles::end_term(Role& role, const std::string& why) {
 void NodeRoles::publish(Role& role) {
   MonoMicros until = 0;
   role.serves_by = ServesBy::nothing;
-  if (role.term && role.phase == RolePhase::serving) {
+  const bool stopped = role.phase == RolePhase::stopped;
+  if (role.term && (role.phase == RolePhase::serving || stopped)) {
     const Serving serving = role.term->serving(lease_);
     if (outside_.now() >= serving.from) {
       until = serving.until;
-      role.serves_by = serving.by;
+      if (!stopped) role.serves_by = serving.by;
     }
   }
-  each_segment(role, [&](SegmentId segment) { serving_.set(segment, until); });
+  each_segment(role, [&](SegmentId segment) { stopped ? serving_.stop(segment, until) : serving_.set(segment, until); });
 }
 
 void NodeRoles::ask_grants() {

@@ -108,6 +108,7 @@ class NodeRoles {
     // ---- handing over
     std::string hand_over_to, hand_over_asker;
     MonoMicros stopped_at = 0;
+    ServingTable::UnderWay under_way;        // when it stopped
   };
   Role& role_of(const ownership::Partition& partition);
   [[nodiscard]] Role* role_by_low(std::uint64_t low);

@@ -194,6 +194,7 @@ void NodeRoles::hand_over_asked(const std::string& node, const protocol::HandOve
   role->hand_over_asker = node;
   role->reason = "handing over to " + question.to;
   publish(*role);
+  role->under_way = serving_.under_way();
   say(*role, Weight::info, "handing_over", "writes stop; " + question.to + " takes over");
 }
 
@@ -209,10 +210,9 @@ std::optional<SegmentId> NodeRoles::reader_below(const Role& role, const std::st
   return below;
 }
 
-// What was acknowledged is confirmed by the other one, marks included. A request that was being executed when the stop came is not
-// answered: whoever executed it looks at the serving table once more before it answers.
+// What was acknowledged is confirmed by the other one, marks included; also what was being executed when the stop came, and is answered.
 void NodeRoles::hand_over(Role& role) {
-  if (role.hand_over_to.empty()) return;
+  if (role.hand_over_to.empty() || !ServingTable::over(role.under_way)) return;
   bool all = true;
   each_segment(role, [&](SegmentId segment) {
     const replication::ReplicaProgress progress = replicator_.progress(role.hand_over_to, segment);

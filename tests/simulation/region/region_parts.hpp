@@ -48,6 +48,8 @@ struct World::SimNode {
   std::unique_ptr<store::Committer> committer;
   std::unique_ptr<store::DirtyMap> dirty;
   std::unique_ptr<region::ServingTable> serving;
+  region::ServingTable::Turns* turns = nullptr;
+  MonoMicros turn_ends = 0;              // of the turn of its request thread that is under way; 0: none is
   std::unique_ptr<region::HeldTable> held;
   std::unique_ptr<region::RegionCore> core;
   std::deque<std::string> to_self;

@@ -157,6 +157,25 @@ TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
   expect_sound(world);
 }
 
+// What is being executed when the stop comes is part of what is handed over, and answered. Of writes that nobody but the owner had to
+// confirm, none is lost either.
+TEST(Region, a_drain_answers_what_is_under_way) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Formed world({.seed = seed, .policy = seed % 2 == 0 ? Durability::replica : Durability::owner, .writes_per_step = 20});
+    for (std::size_t leaving = 0; leaving < world.size(); ++leaving) {
+      const Figures before = world.figures();
+      world.drain(leaving);
+      ASSERT_TRUE(world.run_until([&] { return world.drained(leaving); }, 20 * second)) << world.story();
+      EXPECT_EQ(world.figures().abandoned, before.abandoned) << "seed " << seed << '\n' << world.story();
+      world.kill(leaving);
+      world.start(leaving);
+      ASSERT_TRUE(world.run_until([&] { return world.whole(); }, 60 * second)) << world.story();
+    }
+    expect_sound(world);
+    EXPECT_EQ(world.figures().lost_async, 0u) << "seed " << seed << '\n' << world.story();
+  }
+}
+
 // Which happens once all that held some partition are evicted.
 TEST(Region, nothing_is_kept_for_a_node_that_has_left_the_map) {
   Formed world({.nodes = 5, .replication_factor = 3, .segments = 16});

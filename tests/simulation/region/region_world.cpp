@@ -106,6 +106,8 @@ void World::start(std::size_t place) {
   node.committer = node.store->committer();
   node.dirty = node.store->dirty_map([] {});
   node.serving = std::make_unique<region::ServingTable>(options_.segments);
+  node.turns = &node.serving->add_thread();
+  node.turn_ends = 0;
   node.held = std::make_unique<region::HeldTable>(options_.segments);
   node.map.reset();
   region::RegionOptions o;

@@ -37,6 +37,7 @@ struct WorldOptions {
 
 struct Figures {
   std::uint64_t written = 0, acknowledged = 0, given_up = 0, lost_async = 0;
+  std::uint64_t abandoned = 0;                    // executed, and not to be answered: the node had lost its authority meanwhile
   MonoMicros longest_without_service = 0;         // of any segment
   std::uint64_t most_serving = 0;                 // nodes that might serve one segment at one moment: never above 1
 };
@@ -111,6 +112,8 @@ class World {
   void connect(MonoMicros now);
   void deliver(SimNode& node);
   void pump(SimNode& node);
+  void begin_turn(SimNode& node);
+  void end_turn(SimNode& node);
   void write_some();
   void acknowledge();
   void watch_service();
@@ -127,7 +130,7 @@ class World {
   struct Key {
     std::uint64_t next = 1;
     std::uint64_t acknowledged = 0;
-    bool pending = false;
+    bool pending = false, executed = false;       // executed: the turn that it was written in is over
     std::uint64_t pending_value = 0;
     std::size_t node = 0;
     std::uint64_t life = 0;

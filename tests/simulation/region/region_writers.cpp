@@ -13,6 +13,26 @@ namespace {
 constexpr MonoMicros acknowledge_us = 1'000'000;
 }
 
+// A node's request thread is held up now and then between a write and its answer, for up to 50 ms.
+void World::begin_turn(SimNode& node) {
+  if (node.turn_ends != 0) return;
+  node.turns->begin();
+  node.turn_ends = now_ + (random() % 8 == 0 ? static_cast<MonoMicros>(random() % 10) * step_us : 0) + step_us;
+}
+
+void World::end_turn(SimNode& node) {
+  if (node.turn_ends == 0 || now_ < node.turn_ends) return;
+  for (Key& key : keys_) {
+    if (!key.pending || key.executed || key.node != node.place || key.life != node.life) continue;
+    key.executed = node.serving->answers(key.segment, node.clock(now_));
+    if (key.executed) continue;
+    key.pending = false;
+    ++figures_.abandoned;
+  }
+  node.turns->end();
+  node.turn_ends = 0;
+}
+
 void World::write_some() {
   for (std::uint32_t i = 0; i < options_.writes_per_step; ++i) {
     Key& key = keys_[random() % keys_.size()];
@@ -21,6 +41,7 @@ void World::write_some() {
     const SegmentId segment = segment_of(slot_of(name), options_.segments);
     for (auto& node : nodes_) {
       if (!node->alive || node->paused || node->isolated || !node->serving->serves(segment, node->clock(now_))) continue;
+      begin_turn(*node);
       const std::uint64_t value = key.next;
       const std::string text = std::to_string(value);
       const auto written = commit(node->place, [&](store::Store& store, WallMicros at) { return store.put({name, text, 0, std::nullopt, false}, at); });
@@ -28,6 +49,7 @@ void World::write_some() {
       ++key.next;
       ++figures_.written;
       key.pending = true;
+      key.executed = false;
       key.pending_value = value;
       key.node = node->place;
       key.life = node->life;
@@ -40,6 +62,9 @@ void World::write_some() {
 }
 
 void World::acknowledge() {
+  for (auto& node : nodes_) {
+    if (node->alive && !node->paused) end_turn(*node);
+  }
   for (Key& key : keys_) {
     if (!key.pending) continue;
     SimNode& node = *nodes_[key.node];
@@ -48,7 +73,7 @@ void World::acknowledge() {
       ++figures_.given_up;
       continue;
     }
-    if (node.paused || !node.serving->serves(key.segment, node.clock(now_))) continue;
+    if (node.paused || !key.executed) continue;
     const auto state = node.store->state(key.segment);
     if (state.role != store::SegmentRole::owner || state.head.generation != key.position.generation) continue;
     const bool async = options_.policy == Durability::owner;

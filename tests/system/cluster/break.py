@@ -80,18 +80,11 @@ class Breaker:
         return gap
 
     def drain(self, victim):
-        # To be mended: what a thread is executing at the very moment of the hand-over is not answered, and its connection ends (outcome unknown, nothing is lost).
-        # At most what a client has on its way to that one node.
-        def abandoned():
-            return sum(n for text, n in self.load.last["errors"].items() if text.startswith("connection_lost: ") and f":{victim.client_port}: " in text)
-
-        def refused():
-            return self.load.last["failed"] - abandoned()
-        failed, before = refused(), abandoned()
+        failed = self.load.last["failed"]
         status = victim.stop(60)
         assert status == 0, f"a drained node ended with status {status}"
         gap = self.load.worst_until_all_flow(30)
-        assert refused() == failed and abandoned() - before <= 200, f"requests failed during a drain: {self.load.last}"
+        assert self.load.last["failed"] == failed, f"requests failed during a drain: {self.load.last}"
         victim.start(wait="live")
         return gap
 
