@@ -71,7 +71,7 @@ std::vector<KeyRow> rows() {
                             "What a write waits for that does not say: `async` the owner only, `replica` one synchronised replica, `majority`, `all` of the synchronised set.",
                             [policy](N& c, const Value& v) { c.replication.ack = policy(v.text); }), {"async", "replica", "majority", "all"}));
   r.push_back(one_of(row<N>("replication.ack_max", Kind::choice, "all",
-                            "The strongest policy that a request may ask for. Failover waits for as many answers as it takes to keep what that policy promised.",
+                            "The strongest policy that a request may ask for. With `async` nothing is ever promised, and failover waits for one answer only; else for as many as keep every write that was acknowledged under `replica` or stronger.",
                             [policy](N& c, const Value& v) { c.replication.ack_max = policy(v.text); }), {"async", "replica", "majority", "all"}));
   r.push_back(bounded(row<N>("replication.timeout", Kind::duration, "1s", "How long a write waits for its replicas; then it is answered DurabilityNotMet and stands at the owner.",
                              [](N& c, const Value& v) { c.replication.timeout_us = v.number; }), 1'000, 60 * s));

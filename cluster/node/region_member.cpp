@@ -95,7 +95,7 @@ region::RegionOptions options_of(const config::NodeConfig& config, const region:
   o.leader.failover.lease_us = us(config.failover.lease_us);
   o.leader.failover.grant_us = us(config.failover.grant_us);
   o.leader.failover.cooldown_us = us(config.failover.cooldown_us);
-  o.leader.ack_max = policy_of(config.replication.ack_max);
+  o.leader.promise = ownership::weakest_promise(policy_of(config.replication.ack), policy_of(config.replication.ack_max));
   o.leader.mode = config.failover.mode == config::FailoverMode::available ? ownership::FailoverMode::available : ownership::FailoverMode::consistent;
   o.leader.evict_rf1 = config.failover.evict_rf1 == config::EvictRf1::never ? ownership::EvictRf1::never : ownership::EvictRf1::after;
   o.leader.probe_us = us(config.failover.heartbeat_us) + 200'000;

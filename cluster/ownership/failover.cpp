@@ -30,16 +30,6 @@ const FenceAnswer* highest_on_most(const Answers& answers, std::uint32_t segment
   return answers[chosen];
 }
 
-std::string_view promise(AckPolicy policy) {
-  switch (policy) {
-    case AckPolicy::async: return "async";
-    case AckPolicy::replica: return "replica";
-    case AckPolicy::majority: return "majority";
-    case AckPolicy::all: return "all";
-  }
-  return "";
-}
-
 }  // namespace
 
 Barrier promotion_barrier(BootMicros leader_since, BootMicros coordinator_back_at, const FailoverTimes& times) {
@@ -47,6 +37,8 @@ Barrier promotion_barrier(BootMicros leader_since, BootMicros coordinator_back_a
   if (coordinator_back_at > leader_since) return {after(coordinator_back_at, wait), "the coordinator was away: owners get the time to renew"};
   return {after(leader_since, wait), "the leader is new: owners get the time to renew"};
 }
+
+AckPolicy weakest_promise(AckPolicy ack, AckPolicy ack_max) { return ack_max == AckPolicy::async ? AckPolicy::async : std::max(ack, AckPolicy::replica); }
 
 std::uint32_t copies_promised(AckPolicy policy, std::uint32_t synchronised, std::uint32_t replication_factor) {
   switch (policy) {
@@ -58,8 +50,8 @@ std::uint32_t copies_promised(AckPolicy policy, std::uint32_t synchronised, std:
   return 1;
 }
 
-std::uint32_t answers_needed(AckPolicy ack_max, std::uint32_t synchronised, std::uint32_t replication_factor) {
-  const std::uint32_t copies = copies_promised(ack_max, synchronised, replication_factor);
+std::uint32_t answers_needed(AckPolicy promise, std::uint32_t synchronised, std::uint32_t replication_factor) {
+  const std::uint32_t copies = copies_promised(promise, synchronised, replication_factor);
   if (copies < 2) return 1;  // nothing was promised to be on a second node
   return synchronised + 2 > copies ? synchronised + 2 - copies : 1;
 }
@@ -84,7 +76,7 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
   }
 
   const auto size = static_cast<std::uint32_t>(e.set.members.size()), got = static_cast<std::uint32_t>(members.size());
-  const std::uint32_t needed = answers_needed(e.ack_max, size, e.replication_factor);
+  const std::uint32_t needed = answers_needed(e.promise, size, e.replication_factor);
   std::vector<std::string> silent, answered;
   for (const Member& m : e.set.members) {
     (seen.contains(m) ? answered : silent).push_back(m.name);
@@ -120,17 +112,16 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
   if (got > 0 && (e.operator_accepts_loss || e.mode == FailoverMode::available)) {
     const FenceAnswer* best = highest_on_most(e.operator_accepts_loss ? all : members, e.segments);
     return promote(*best, fmt::format("{}{}, {} were needed; {}", heard, lost, needed, e.operator_accepts_loss ? "an operator accepted the loss" : "failover.mode is available"),
-                   fmt::format("writes acknowledged under '{}' or weaker that only {} and copies on {} have", promise(e.ack_max),
-                               e.old_owner.name.empty() ? "the old owner" : e.old_owner.name, fmt::join(silent, ", ")));
+                   fmt::format("acknowledged writes that only {} and copies on {} have", e.old_owner.name.empty() ? "the old owner" : e.old_owner.name, fmt::join(silent, ", ")));
   }
   if (!all.empty() && (e.operator_accepts_loss || (e.mode == FailoverMode::available && size == 0))) {
     const FenceAnswer* best = highest_on_most(all, e.segments);
     return promote(*best, fmt::format("{}; {} holds most of what answered; {}", heard, best->from.name, e.operator_accepts_loss ? "an operator accepted the loss" : "failover.mode is available"),
                    fmt::format("every write that {} had not got when it fell behind, whatever was promised for it", best->from.name));
   }
-  if (got > 0) return {Choice::Kind::recovering, {}, {}, fmt::format("{}{}; {} are needed, or an operator who accepts the loss", heard, lost, needed), no_end};
+  if (got > 0) return {Choice::Kind::recovering, {}, {}, fmt::format("{}{}; {} are needed, or an operator who accepts the loss (zaris node accept-empty)", heard, lost, needed), no_end};
   if (!all.empty()) {
-    return {Choice::Kind::recovering, {}, {}, fmt::format("{}; {} that are not synchronised answered: an operator may accept the loss", heard, all.size()), no_end};
+    return {Choice::Kind::recovering, {}, {}, fmt::format("{}; {} that are not synchronised answered: an operator may accept the loss (zaris node accept-empty)", heard, all.size()), no_end};
   }
   return {Choice::Kind::unavailable, {}, {}, fmt::format("{}, and nobody that lives holds the partition", heard), no_end};
 }

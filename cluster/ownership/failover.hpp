@@ -36,11 +36,14 @@ struct Barrier {
 // The copies that a policy waits for, in words of configuration (replication.ack, replication.ack_max).
 enum class AckPolicy : std::uint8_t { async, replica, majority, all };
 
+// The weakest policy under which a write was acknowledged with a promise: what a failover must keep is counted by it. A store that
+// admits more than `async` has some: its own policy, or `replica`, for which a request may ask.
+[[nodiscard]] AckPolicy weakest_promise(AckPolicy ack, AckPolicy ack_max);
 // W: copies, the owner's included, that a write acknowledged under the policy has.
 [[nodiscard]] std::uint32_t copies_promised(AckPolicy policy, std::uint32_t synchronised, std::uint32_t replication_factor);
 // How many members of the synchronised set must have answered the fence before one of them may be chosen: |set| − W + 2, so that
-// at least one of them has any write that W copies were promised for and can get no more. At least 1. Of an empty set: 1.
-[[nodiscard]] std::uint32_t answers_needed(AckPolicy ack_max, std::uint32_t synchronised, std::uint32_t replication_factor);
+// at least one of them has any write that W copies or more were promised for and can get no more. At least 1. Of an empty set: 1.
+[[nodiscard]] std::uint32_t answers_needed(AckPolicy promise, std::uint32_t synchronised, std::uint32_t replication_factor);
 
 enum class FailoverMode : std::uint8_t { consistent, available };
 
@@ -58,7 +61,7 @@ struct Election {
   Member old_owner;                      // empty name: there was none
   bool old_lease_gone = false;           // the coordinator has no lease key of the old owner's process
   SynchronisedSet set;
-  AckPolicy ack_max = AckPolicy::all;
+  AckPolicy promise = AckPolicy::replica;  // the weakest
   std::uint32_t replication_factor = 1;
   FailoverMode mode = FailoverMode::consistent;
   bool operator_accepts_loss = false;    // and vouches that the old owner has stopped

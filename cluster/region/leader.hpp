@@ -31,7 +31,7 @@ struct LeaderOptions {
   ownership::MembershipTimes membership;
   ownership::FormationTimes formation;
   ownership::FailoverTimes failover;
-  ownership::AckPolicy ack_max = ownership::AckPolicy::all;
+  ownership::AckPolicy promise = ownership::AckPolicy::replica;   // the weakest (ownership::weakest_promise)
   ownership::FailoverMode mode = ownership::FailoverMode::consistent;
   ownership::EvictRf1 evict_rf1 = ownership::EvictRf1::never;
   MonoMicros probe_us = 700'000;           // a node that is silent for so long after it was asked for does not answer

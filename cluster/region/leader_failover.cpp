@@ -43,7 +43,7 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   election.old_owner = {row.owner.value_or(""), row.incarnation};
   election.old_lease_gone = !owner_lives;
   if (const auto set = mirror_.synchronised().find(row.id); set != mirror_.synchronised().end() && set->second.value.generation == row.generation) election.set = set->second.value;
-  election.ack_max = options_.ack_max;
+  election.promise = options_.promise;
   election.replication_factor = options_.settings.replication_factor;
   election.mode = options_.mode;
   election.operator_accepts_loss = accepted;

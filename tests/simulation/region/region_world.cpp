@@ -125,7 +125,7 @@ void World::start(std::size_t place) {
   o.leader.incarnation = Incarnation{random() | 1};
   o.leader.roster = *Roster::make(roster);
   o.leader.settings = {options_.cluster, "r", "main", options_.segments, 0, options_.replication_factor, 0};
-  o.leader.ack_max = options_.ack_max;
+  o.leader.promise = options_.promise;
   o.leader.failover.cooldown_us = 1'000'000;
   if (!options_.grants.empty()) o.leader.failover.grant_us = o.authority.grant_us = options_.grants[place % options_.grants.size()];
   o.keys.prefix = "/zaris/main/";

@@ -26,7 +26,7 @@ struct WorldOptions {
   std::uint32_t keys = 200;
   Durability policy = Durability::replica;        // of the writers
   std::uint32_t writes_per_step = 4;
-  ownership::AckPolicy ack_max = ownership::AckPolicy::all;
+  ownership::AckPolicy promise = ownership::AckPolicy::replica;
   std::uint64_t log_budget_bytes = 1u << 20;
   std::vector<MonoMicros> grants;                 // failover.grant of each node; empty: the same for all
   bool skewed_clocks = true;                      // offsets, and rates up to half a percent apart

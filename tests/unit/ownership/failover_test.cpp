@@ -15,14 +15,14 @@ using Kind = Choice::Kind;
 Position at(std::uint32_t generation, std::uint64_t revision) { return {Generation{generation}, Revision{revision}}; }
 FenceAnswer answer(const Member& from, std::vector<Position> heads, Generation of = fence) { return {from, of, Generation{5}, std::move(heads)}; }
 
-Election election(Members set, std::vector<FenceAnswer> answers, AckPolicy ack_max = AckPolicy::replica) {
+Election election(Members set, std::vector<FenceAnswer> answers, AckPolicy promise = AckPolicy::replica) {
   Election e;
   e.fence = fence;
   e.segments = 2;
   e.old_owner = a;
   e.old_lease_gone = true;
   e.set = {Generation{5}, std::move(set)};
-  e.ack_max = ack_max;
+  e.promise = promise;
   e.replication_factor = 3;
   e.answers = std::move(answers);
   e.fenced_at = 100 * s;
@@ -36,7 +36,7 @@ TEST(Choose, NamesWhoAnsweredAndWhoDidNot) {
   EXPECT_EQ(choose(election({b}, {}), times, late).reason, "no synchronised replica answers (b), and nobody that lives holds the partition");
   EXPECT_EQ(choose(election({}, {}), times, late).reason, "no replica was synchronised, and nobody that lives holds the partition");
   EXPECT_EQ(choose(election({b, c, d}, {answer(b, {at(5, 1), at(5, 1)})}), times, late).reason,
-            "1 of 3 synchronised replicas answered (b), not c, d; 3 are needed, or an operator who accepts the loss");
+            "1 of 3 synchronised replicas answered (b), not c, d; 3 are needed, or an operator who accepts the loss (zaris node accept-empty)");
 }
 
 TEST(PromotionBarrier, ANewLeaderAndOneAfterTheCoordinatorWasAwayWait) {
@@ -46,6 +46,16 @@ TEST(PromotionBarrier, ANewLeaderAndOneAfterTheCoordinatorWasAwayWait) {
   EXPECT_EQ(promotion_barrier(10 * s, 50 * s, times).until, 53 * s + 30'000);
   EXPECT_EQ(promotion_barrier(10 * s, 5 * s, times).until, 13 * s + 30'000) << "it was away before this leader";
   EXPECT_THAT(promotion_barrier(10 * s, 50 * s, times).reason, testing::HasSubstr("away"));
+}
+
+TEST(WeakestPromise, IsTheStoresPolicyOrReplicaWhereARequestMayAskForIt) {
+  using enum AckPolicy;
+  EXPECT_EQ(weakest_promise(async, async), async) << "nothing is promised";
+  EXPECT_EQ(weakest_promise(async, replica), replica);
+  EXPECT_EQ(weakest_promise(async, all), replica);
+  EXPECT_EQ(weakest_promise(replica, all), replica);
+  EXPECT_EQ(weakest_promise(majority, all), majority);
+  EXPECT_EQ(weakest_promise(all, all), all);
 }
 
 TEST(AnswersNeeded, SoManyThatOneOfThemHasEveryPromisedWrite) {
@@ -139,7 +149,7 @@ TEST(Choose, AMemberThatWasRestartedIsNone) {
   const Member b2{"b", Incarnation{22}};
   Election e = election({b, c}, {answer(b2, {at(0, 0), at(0, 0)}), answer(c, {at(5, 3), at(5, 3)})});
   EXPECT_EQ(choose(e, {}, late).kind, Kind::recovering);
-  e.ack_max = AckPolicy::all;
+  e.promise = AckPolicy::all;
   EXPECT_EQ(choose(e, {}, late).chosen, c);
 }
 
