@@ -483,8 +483,8 @@ void LinkCore::hold(std::string code, std::string text) {
   if (!hold_ || hold_->code != code) log(LogLine::Level::error, code, "held: " + text + "; " + next_step(code, config_.name, config_.scope));
   const bool first = !hold_ || hold_->code != code;
   hold_ = Hold{code, text};
-  // The source refused us before it said who it is: what we know of it is the old one's, and no word may be about that.
-  const bool unknown = hold_->code == "wrong_cluster" && welcome_ && welcome_->cluster == source();
+  // The source refused us before it said who it is: what we know of it is nothing, or the old one's, and no word may be about that.
+  const bool unknown = hold_->code == "wrong_cluster" && (!welcome_ || welcome_->cluster == source());
   if (unknown) welcome_.reset();
   again_later(std::move(code), std::move(text));
   if (unknown && first) begin_at_ = now_;

@@ -193,6 +193,19 @@ TEST(LinkStart, AnotherSourceUnderTheNameIsHeldUntilAccepted) {
   for (const auto& [key, row] : w.cursors) EXPECT_EQ(key.source_cluster, ClusterId{0xcccc});
 }
 
+// Also by a follower that has just started: it asks the source at once who it is.
+TEST(LinkStart, AnotherSourceCanBeAcceptedAsSoonAsItIsHeld) {
+  World w;
+  w.establish();
+  w.run(2'000'000);
+  w.source = ClusterId{0xcccc};
+  w.start();
+  ASSERT_TRUE(w.held("wrong_cluster"));
+  w.run(500'000);
+  const auto accepted = w.link->accept_source(w.now);
+  EXPECT_TRUE(accepted) << accepted.error().text();
+}
+
 TEST(LinkStart, TheRightSourceComingBackNeedsNoWord) {
   World w;
   w.establish();
