@@ -284,7 +284,7 @@ std::string what_becomes_of(const ordered_json& partition, const std::string& le
 RegionSum sum_of(const std::vector<NodeWord>& words, const ordered_json& view) {
   RegionSum sum;
   protocol::StatusAnswer& all = sum.status;
-  bool first = true, serves = true;
+  bool first = true;
   for (const NodeWord& word : words) {
     if (!word.status) continue;
     const protocol::StatusAnswer& s = *word.status;
@@ -314,15 +314,19 @@ RegionSum sum_of(const std::vector<NodeWord>& words, const ordered_json& view) {
     all.uptime_us = std::max(all.uptime_us, s.uptime_us);
     all.insecure = all.insecure || s.insecure;
   }
+  std::size_t unserved = 0;
+  std::string which;
   for (const auto& partition : view["partitions"]) {
-    const bool heard = partition["role"].is_string();
-    sum.whole = sum.whole && heard && partition["role"] == "serving" && partition["state"] != not_heard;
-    serves = serves && heard && partition["role"] == "serving" && partition["state"] != not_heard;
+    const bool owned = partition["role"].is_string() && partition["role"] == "serving" && partition["state"] != not_heard;
+    const bool served = owned && partition["serves_by"] != "nothing";   // it may lack the authority just now
+    sum.whole = sum.whole && owned;
+    if (!served && unserved++ == 0) which = partition["segments"].get<std::string>();
     all.generation = std::max(all.generation, Generation{partition["generation"].get<std::uint32_t>()});
   }
-  if (view["partitions"].empty()) sum.whole = serves = false;
+  if (view["partitions"].empty()) sum.whole = false;
+  const bool serves = unserved == 0 && !view["partitions"].empty();
   all.state = serves ? "serving" : "unavailable";
-  if (!serves) all.state_reason = "not every partition is served";
+  if (!serves) all.state_reason = view["partitions"].empty() ? "there is no map yet" : fmt::format("{} of {} partitions are not served, segments {} among them", unserved, view["partitions"].size(), which);
   return sum;
 }
 

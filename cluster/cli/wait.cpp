@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/cli/link_json.hpp"
+#include "cluster/cli/region_words.hpp"
 #include "cluster/cli/verbs.hpp"
 
 namespace zaris::cli {
@@ -100,9 +101,17 @@ int wait_ready(const Context& context) {
           return tl::unexpected(client.error());
         return client.error().what;
       }
-      const auto status = (*client)->status().get();
-      if (!status) return status.error().what;
-      if (status->state != "serving") return context.urls[i] + " is " + status->state + (status->state_reason.empty() ? "" : ": " + status->state_reason);
+      // A region of several serves without some of its nodes; one that does not serve at all is not connected to.
+      const RegionWords words = ask_nodes(**client);
+      if (words.several) {
+        const RegionSum sum = sum_of(words.words, view_of(words.words));
+        if (sum.status.state != "serving") return fmt::format("the region of {}: {}", context.urls[i], sum.status.state_reason);
+        continue;
+      }
+      if (words.words.empty()) return context.urls[i] + " has no map yet";
+      const NodeWord& node = words.words.front();
+      if (!node.status) return node.error ? node.error->what : "no answer";
+      if (node.status->state != "serving") return context.urls[i] + " is " + node.status->state + (node.status->state_reason.empty() ? "" : ": " + node.status->state_reason);
     }
     return std::string();
   });
@@ -114,7 +123,7 @@ void add_wait(CLI::App& app, Context& context) {
   CLI::App* group = add_verb(app, "wait", "wait until something is so (exit 8 when the time is over)", "zaris wait ready --timeout 30s\nzaris wait link a-to-b --caught-up --timeout 60s");
   group->require_subcommand(1);
   {
-    CLI::App* sub = add_verb(*group, "ready", "until every --url serves", "zaris wait ready --url zaris://a/main --url zaris://b/main");
+    CLI::App* sub = add_verb(*group, "ready", "until every --url serves, in a region of several nodes every partition", "zaris wait ready --url zaris://a/main --url zaris://b/main");
     sub->callback([&context] { context.action = [&context] { return wait_ready(context); }; });
   }
   {

@@ -102,6 +102,8 @@ def owner_gone_without_etcd(region, victim, witness):
         # Nobody takes the dead one out of a set while etcd is away: whoever counts it as its replica is granted no more, and says so.
         shown = eventually(lambda: (s := zaris(region, "status")) and "2 not_heard" in s.stdout and s, "its partner says that it serves no more", 30)
         assert "neither etcd nor a replica confirms" in shown.stderr, shown.stderr
+        waited = zaris(region, "wait", "ready", "--timeout", "2s")
+        assert waited.returncode == 8 and "partitions are not served" in waited.stderr, waited
         own = [p["state"] for p in json.loads(witness.http("/v1/status"))["region_map"]["partitions"] if p["owner"] == victim.name]
         assert own == ["not_heard"], own
         assert witness.metrics()['zaris_cluster_partitions{state="not_heard"}'] == 1
@@ -110,6 +112,7 @@ def owner_gone_without_etcd(region, victim, witness):
     finally:
         region.etcd.signal(signal.SIGCONT)
     eventually(lambda: zaris(region, "status").stderr.count("is not heard") == 0, "with etcd another takes it", 60)
+    zaris(region, "wait", "ready", "--timeout", "30s", check=True)
     victim.start("ready")
     region.wait_balanced()
     print("an owner that died while etcd was away: missed")

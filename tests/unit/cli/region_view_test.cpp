@@ -125,6 +125,16 @@ TEST(RegionView, SaysOfAnOwnerThatNobodyHears) {
   EXPECT_EQ(view_of(words)["partitions"][1]["state"], "healthy") << "somebody hears it";
 }
 
+TEST(RegionView, IsNotServedWhereAnOwnerMayNotServeNow) {
+  auto words = three();
+  EXPECT_EQ(sum_of(words, view_of(words)).status.state, "serving");
+  words[1].region->partitions[1].serves_by = "nothing";
+  const RegionSum sum = sum_of(words, view_of(words));
+  EXPECT_EQ(sum.status.state, "unavailable");
+  EXPECT_EQ(sum.status.state_reason, "1 of 3 partitions are not served, segments 4-7 among them");
+  EXPECT_TRUE(sum.whole) << "what it holds is known";
+}
+
 TEST(RegionView, BelievesAnOwnerBeforeThoseWhoDoNotHearIt) {
   auto words = three();
   for (const std::size_t other : {0u, 2u}) words[other].region->partitions[1].state = "not_heard";
