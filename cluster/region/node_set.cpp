@@ -77,6 +77,8 @@ void NodeRoles::keep_set(Role& role) {
       replaced = true;
       continue;
     }
+    // It has taken its leave, or its lease has run out: it is not waited for, or a failover would have to.
+    if (connected == peers_.end() && !mirror_.members().contains(peer)) continue;
     const MonoMicros since = role.behind_since.try_emplace(peer, now).first->second;
     if (now - since < (connected == peers_.end() ? options_.suspect_us : behind_us)) wanted.push_back(*member);
   }

@@ -157,6 +157,21 @@ TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
   expect_sound(world);
 }
 
+// Whoever takes its leave is counted no longer: a node that dies half a second later is the only one that is missed.
+TEST(Region, a_node_that_dies_after_another_was_stopped_is_replaced) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Formed world({.seed = seed});
+    const std::size_t leaves = (*world.leader() + 1) % world.size(), dies = (leaves + 1 + seed % 2) % world.size();
+    world.drain(leaves);
+    ASSERT_TRUE(world.run_until([&] { return world.drained(leaves); }, 20 * second)) << world.story();
+    world.leave(leaves);
+    world.run_for(500'000);
+    world.kill(dies);
+    ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 20 * second)) << "seed " << seed << '\n' << world.story();
+    expect_sound(world);
+  }
+}
+
 // The owner dies while the only other node that has its newest writes is frozen: whoever is left waits for that one. Counted by a promise of `all`, which these
 // writes were not given, it would not wait, and they would be gone.
 TEST(Region, an_owner_lost_together_with_the_only_other_holder_takes_nothing_with_it) {

@@ -179,6 +179,12 @@ void World::compact_etcd() {
   etcd_.advance(now_);
 }
 void World::drain(std::size_t place) { nodes_[place]->core->begin_drain(); }
+void World::leave(std::size_t place) {
+  bool left = false;
+  nodes_[place]->core->leave([&left] { left = true; });
+  (void)run_until([&] { return left; }, 2'000'000);
+  kill(place);
+}
 void World::accept_empty() {
   const auto one = std::ranges::find_if(nodes_, [](const auto& node) { return node->alive && node->core->mirror().ownership(); });
   if (one == nodes_.end()) return;

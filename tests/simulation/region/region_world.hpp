@@ -64,6 +64,7 @@ class World {
   [[nodiscard]] etcd::MemoryRows etcd_copy() const { return etcd_.rows(); }
   void restore_etcd(const etcd::MemoryRows& copy) { etcd_.restore(copy); }
   void drain(std::size_t node);
+  void leave(std::size_t node);                        // as a clean stop ends; then it is killed
   void accept_empty();
   void accept(const ownership::PartitionId& id);
   bool take_back_accepted();                           // true: there was something

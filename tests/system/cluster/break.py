@@ -6,6 +6,7 @@
 owner, leader     kill -9 of a node that is not the leader, or that is; started again.
 freeze            SIGSTOP of a node for longer than anybody waits; then it wakes.
 drain             SIGTERM: it hands over and leaves; no write fails.
+drain-kill        the same, and kill -9 of another as soon as nobody counts on the first any more; both are started again.
 etcd, etcd-kill   SIGSTOP of etcd for a minute, or kill -9 and a start after that time: nothing moves.
 cut-owner, cut-leader   the cable of that machine is out: packets vanish, nobody is told.
 cut-mute          a node's packets vanish, and it hears everybody.
@@ -39,7 +40,7 @@ from witness import Witness  # noqa: E402
 import region as region_of_several  # noqa: E402
 
 CUTS = ["cut-owner", "cut-leader", "cut-mute", "cut-from-etcd", "cut-from-peers", "cut-etcd"]
-KINDS = ["owner", "leader", "freeze", "drain", "etcd", "etcd-kill"]
+KINDS = ["owner", "leader", "freeze", "drain", "drain-kill", "etcd", "etcd-kill"]
 MOVING = ["freeze", "cut-owner", "cut-leader", "cut-mute"]  # others become owners of what the victim owned
 
 
@@ -66,6 +67,8 @@ class Breaker:
             gap = self.kill(victim)
         elif what == "drain":
             gap = self.drain(victim)
+        elif what == "drain-kill":
+            gap = self.drain_then_kill(victim)
         elif what in ("etcd", "etcd-kill", "cut-etcd"):
             gap = self.without_etcd(what)
         else:
@@ -86,6 +89,16 @@ class Breaker:
         gap = self.load.worst_until_all_flow(30)
         assert self.load.last["failed"] == failed, f"requests failed during a drain: {self.load.last}"
         victim.start(wait="live")
+        return gap
+
+    def drain_then_kill(self, victim):
+        assert victim.stop(60) == 0, "a drained node ended badly"
+        eventually(lambda: (state := self.region.state()) and all(victim.name not in p["synchronised"] for p in state["partitions"]), f"nobody counts on {victim.name}", 20)
+        other = self.rng.choice([node for node in self.region.nodes if node is not victim])
+        other.kill()
+        victim.start(wait="live")  # one node alone confirms nothing
+        gap = self.load.worst_until_all_flow(60)
+        other.start(wait="live")
         return gap
 
     def without_etcd(self, what):
