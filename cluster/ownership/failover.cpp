@@ -77,9 +77,14 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
 
   const auto size = static_cast<std::uint32_t>(e.set.members.size()), got = static_cast<std::uint32_t>(members.size());
   const std::uint32_t needed = answers_needed(e.promise, size, e.replication_factor);
+  // Where another process answers under a name, the one that held something is gone for good.
+  const auto replaced = [&](const Member& m) {
+    return std::any_of(all.begin(), all.end(), [&](const FenceAnswer* a) { return a->from.name == m.name && a->from.incarnation != m.incarnation; });
+  };
   std::vector<std::string> silent, answered;
   for (const Member& m : e.set.members) {
-    (seen.contains(m) ? answered : silent).push_back(m.name);
+    if (seen.contains(m)) answered.push_back(m.name);
+    else silent.push_back(replaced(m) ? m.name + " (restarted, it has nothing)" : m.name);
   }
   const std::string heard = size == 0 ? std::string("no replica was synchronised")
                             : got == 0  ? fmt::format("no synchronised replica answers ({})", fmt::join(silent, ", "))
@@ -91,10 +96,6 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
   }
   const BootMicros read_until = after(e.fenced_at, lengthened(times.grant_us));
   if (now < read_until) return {Choice::Kind::wait, {}, {}, fmt::format("{}{}; more may", heard, lost), read_until};
-  // Where another process answers under a name, the one that held something is gone for good.
-  const auto replaced = [&](const Member& m) {
-    return std::any_of(all.begin(), all.end(), [&](const FenceAnswer* a) { return a->from.name == m.name && a->from.incarnation != m.incarnation; });
-  };
   if (e.first_term && !all.empty()) {
     const FenceAnswer* best = highest_on_most(all, e.segments, e.placement_primary);
     return promote(*best, fmt::format("the partition has had no owner; {}", best->from.name == e.placement_primary ? "this is its placement primary" : "its placement primary does not answer"));

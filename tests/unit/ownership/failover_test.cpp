@@ -149,6 +149,7 @@ TEST(Choose, AMemberThatWasRestartedIsNone) {
   const Member b2{"b", Incarnation{22}};
   Election e = election({b, c}, {answer(b2, {at(0, 0), at(0, 0)}), answer(c, {at(5, 3), at(5, 3)})});
   EXPECT_EQ(choose(e, {}, late).kind, Kind::recovering);
+  EXPECT_THAT(choose(e, {}, late).reason, testing::HasSubstr("not b (restarted, it has nothing); 2 are needed")) << "to wait for it is in vain";
   e.promise = AckPolicy::all;
   EXPECT_EQ(choose(e, {}, late).chosen, c);
 }
