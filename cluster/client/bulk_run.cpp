@@ -41,7 +41,7 @@ void BulkRun::pump() {
       batch->push_back(todo[next++]);
     }
     if (!connection) {
-      for (const std::uint32_t i : *batch) retry(i, Error{"unavailable", "nobody owns the segment of this key now", {}}, true);
+      for (const std::uint32_t i : *batch) retry(i, Error{"unavailable", "nobody owns the segment of this key now", "`zaris status` says what its partition waits for"}, true);
       continue;
     }
     ++in_flight;
@@ -87,7 +87,7 @@ void BulkRun::on_answer(const std::vector<std::uint32_t>& batch, const Result<An
       for (const std::uint32_t i : batch)
         retry(i, answer.error(), answer.error().code == "unreachable" || (unknown && (is_read(operations[i].opcode) || retry_unknown)));
     } else if (answer->status != Status::ok) {
-      const Error why = refusal_of(answer->status, answer->body);
+      const Error why = final_refusal(answer->status, answer->body);
       for (const std::uint32_t i : batch) retry(i, why, passes(answer->status));
     } else if (!protocol::BatchAnswer::decode(answer->body, list) || list.size() != batch.size()) {
       for (const std::uint32_t i : batch) retry(i, unreadable("Batch"), false);
@@ -102,7 +102,7 @@ void BulkRun::on_answer(const std::vector<std::uint32_t>& batch, const Result<An
         } else {
           // A value that did not fit into the answer is asked for again.
           const bool did_not_fit = item.status == Status::capacity_exceeded && is_read(operations[i].opcode);
-          retry(i, refusal_of(item.status, {}), passes(item.status) || did_not_fit);
+          retry(i, final_refusal(item.status, {}), passes(item.status) || did_not_fit);
         }
       }
     }

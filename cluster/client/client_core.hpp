@@ -49,6 +49,13 @@ inline bool is_answer(Status status) {
 
 inline milliseconds backoff(unsigned attempt) { return milliseconds(std::min<unsigned>(10u << std::min(attempt, 6u), 500)); }
 
+// What a caller is told when the time is over: who should have had it does not matter any more. Items of a bulk come without words.
+inline Error final_refusal(Status status, std::string_view body) {
+  Error why = refusal_of(status, body);
+  if (status != Status::moved && status != Status::ownership_changing) return why;
+  return {"unavailable", "nobody serves the segment of this key now" + (body.empty() ? std::string() : " (" + why.what + ")"), "`zaris status` says what its partition waits for"};
+}
+
 inline Error unreadable(std::string_view what) {
   return Error{"protocol_malformed", "the answer to " + std::string(what) + " cannot be read", "are both sides of versions that work together?"};
 }
@@ -271,7 +278,7 @@ struct Client::Core : std::enable_shared_from_this<Client::Core> {
         std::max(left, milliseconds(1)),
         [self = shared_from_this(), op](Result<Answer> answer) {
           if (answer && is_answer(answer->status)) return op->handler(*answer);
-          if (answer) return self->again(op, refusal_of(answer->status, answer->body), passes(answer->status));
+          if (answer) return self->again(op, final_refusal(answer->status, answer->body), passes(answer->status));
           const bool unknown = answer.error().code == "connection_lost" || answer.error().code == "timed_out";
           const bool may = answer.error().code == "unreachable" || (unknown && (is_read(op->opcode) || self->options.retry_unknown));
           self->again(op, answer.error(), may);

@@ -286,6 +286,34 @@ TEST(Client, BulkSendsAgainWhatTheCopiesDidNotConfirmWhereItIsAskedTo) {
   EXPECT_EQ(batches, 3);
 }
 
+// Every node sends it to another until the time is over: the caller hears what that means, not who was to be asked.
+TEST(Client, WhatNobodyServesIsUnavailable) {
+  TestServer server;
+  server.set_hook([](const protocol::Frame& frame) {
+    TestServer::Verdict verdict;
+    const auto opcode = static_cast<Opcode>(frame.header.opcode);
+    if (opcode != Opcode::put && opcode != Opcode::batch) return verdict;
+    verdict.kind = Kind::answer;
+    if (opcode == Opcode::put) {
+      protocol::encode_error(verdict.bytes, opcode, Status::moved, frame.header.correlation, "node n2 serves that segment", "");
+    } else {
+      protocol::BatchAnswerWriter writer(verdict.bytes, frame.header.correlation);
+      writer.write(Status::moved, {});
+      writer.finish();
+    }
+    return verdict;
+  });
+  const auto client = connected(server, "timeout=200ms");
+  const auto put = client->put("a", "1").get();
+  const auto bulk = client->bulk({{Opcode::put, "a", "1", 0, {}}}).get();
+  ASSERT_TRUE(!put && bulk.front().error);
+  for (const Error& why : {put.error(), *bulk.front().error}) {
+    EXPECT_EQ(why.code, "unavailable");
+    EXPECT_NE(why.what.find("nobody serves the segment of this key now"), std::string::npos) << why.what;
+    EXPECT_NE(why.hint.find("zaris status"), std::string::npos);
+  }
+}
+
 // Over the server's limits: refused here, item by item, and nobody else on the connection is disturbed.
 TEST(Client, DoesNotSendWhatIsTooLarge) {
   TestServer server;
