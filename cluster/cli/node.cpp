@@ -288,6 +288,10 @@ int accept_empty(const Context& context, bool undo) {
   }
   if (context.format != Format::table || context.dry_run) print_partitions(context.format, lost);
   if (lost.empty()) {
+    // Just after all of them died nothing is decided yet: nobody may take that for done.
+    const RegionSum sum = sum_of(words.words, view);
+    if (sum.status.state != "serving")
+      return fail({"unavailable", sum.status.state_reason + "; the leader has not given up any of them yet", "ask again in some seconds; `zaris status` says what they wait for"});
     note(context, "every partition has an owner; nothing would change");
     return exit_ok;
   }

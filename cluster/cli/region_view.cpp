@@ -265,6 +265,18 @@ ordered_json view_of(const std::vector<NodeWord>& words) {
           {"partitions", std::move(partitions)}};
 }
 
+std::string lacks_copies(const ordered_json& view) {
+  for (const auto& node : view["nodes"]) {
+    if (!node["registered"].get<bool>()) continue;
+    for (const auto& partition : view["partitions"]) {
+      const auto has = [&](const char* list) { return std::ranges::find(partition[list], node["name"]) != partition[list].end(); };
+      if (partition["owner"] == node["name"] || !(has("replicas") || partition["primary"] == node["name"]) || has("synchronised")) continue;
+      return fmt::format("node {} is not in step yet with segments {}", node["name"].get<std::string>(), partition["segments"].get<std::string>());
+    }
+  }
+  return {};
+}
+
 std::string what_becomes_of(const ordered_json& partition, const std::string& leader) {
   const auto listed = [&](const char* which, const char* word) {
     std::string out;

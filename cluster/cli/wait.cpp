@@ -104,8 +104,10 @@ int wait_ready(const Context& context) {
       // A region of several serves without some of its nodes; one that does not serve at all is not connected to.
       const RegionWords words = ask_nodes(**client);
       if (words.several) {
-        const RegionSum sum = sum_of(words.words, view_of(words.words));
+        const auto view = view_of(words.words);
+        const RegionSum sum = sum_of(words.words, view);
         if (sum.status.state != "serving") return fmt::format("the region of {}: {}", context.urls[i], sum.status.state_reason);
+        if (const std::string lacks = lacks_copies(view); !lacks.empty()) return fmt::format("the region of {}: {}", context.urls[i], lacks);
         continue;
       }
       if (words.words.empty()) return context.urls[i] + " has no map yet";
@@ -123,7 +125,7 @@ void add_wait(CLI::App& app, Context& context) {
   CLI::App* group = add_verb(app, "wait", "wait until something is so (exit 8 when the time is over)", "zaris wait ready --timeout 30s\nzaris wait link a-to-b --caught-up --timeout 60s");
   group->require_subcommand(1);
   {
-    CLI::App* sub = add_verb(*group, "ready", "until every --url serves, in a region of several nodes every partition", "zaris wait ready --url zaris://a/main --url zaris://b/main");
+    CLI::App* sub = add_verb(*group, "ready", "until every --url serves, in a region of several nodes every partition, and each node that is there has its copies", "zaris wait ready --url zaris://a/main --url zaris://b/main");
     sub->callback([&context] { context.action = [&context] { return wait_ready(context); }; });
   }
   {

@@ -209,7 +209,7 @@ class Member final : public RegionMember, public region::Outside, public peer::P
     std::unique_lock lock(mutex);
     bool left = false;
     while (!(left = on_loop([&] { return core_->drained(); })) && std::chrono::steady_clock::now() < deadline && !hurry()) never.wait_for(lock, 20ms);
-    logging::write(left ? Level::info : Level::warning, "drained", left ? "nothing is owned by this node any more" : "this node leaves although it owns something: its partitions wait for a failover");
+    logging::write(left ? Level::info : Level::warning, "drained", left ? "nothing is owned by this node any more" : "this node leaves although it owns something, or others may need what it holds: partitions wait for a failover");
     return left;
   }
 

@@ -239,7 +239,17 @@ void RegionCore::begin_drain() {
   tick();
 }
 
-bool RegionCore::drained() const { return roles_.partitions_owned() == 0; }
+// A failover under way may need what this node holds: who leaves in the middle of it takes the partition's last hope along.
+bool RegionCore::drained() const {
+  if (roles_.partitions_owned() > 0) return false;
+  if (!mirror_.ownership()) return true;
+  for (const PartitionOwner& row : mirror_.ownership()->value.partitions) {
+    const auto set = mirror_.synchronised().find(row.id);
+    if (set == mirror_.synchronised().end() || set->second.value.generation != row.generation || !set->second.value.has({options_.leader.self, roles_.incarnation()})) continue;
+    if (row.state == PartitionState::recovering || (row.owner && !outside_.connected(*row.owner))) return false;
+  }
+  return true;
+}
 
 // ---- what others see ----------------------------------------------------------------------------------------------
 

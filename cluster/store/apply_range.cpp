@@ -103,12 +103,16 @@ bool Applier::apply_range() {
     if (!range_equals()) return refuse(Status::range_differs, "the range here has another count or digest");
   } else {
     for (const Incoming& in : incoming_) s.table(in.at.slot).prefetch(in.at.hash);
+    std::uint64_t live = 0;  // what has expired is there for nobody: it goes uncounted, and is nobody's loss
     each_in_range([&](Slot slot, Word word) {
       const std::string_view key = key_at(record_of(word));
       const std::uint64_t hash = hash_of(key);
       if (has_incoming(hash, key)) return;
       const KeyPlace at{key, hash, slot, s.id};
       removals_.push_back(Removal{at});
+      const WallMicros expires_us = expiry_of(word, held(word));
+      if (expires_us != 0 && expires_us <= now_) return;
+      ++live;
       if ((word & word_foreign) != 0) return;
       ++answer_.conflicts;
       note_loss(at, word);
@@ -125,10 +129,10 @@ bool Applier::apply_range() {
         note_loss(in.at, *old);
       }
     }
-    if (removals_.size() > batch_.removals_left) {
-      answer_.removal_count = removals_.size();
+    if (live > batch_.removals_left) {
+      answer_.removal_count = live;
       answer_.would_lose.clear();
-      return refuse(Status::removal_limit, fmt::format("{} keys would be removed, {} may be", removals_.size(), batch_.removals_left));
+      return refuse(Status::removal_limit, fmt::format("{} keys would be removed, {} may be", live, batch_.removals_left));
     }
     if (!answer_.would_lose.empty()) return refuse(Status::would_lose, "records that were written here would be lost");
     if (state_->view) state_->view->deaf = true;
@@ -142,8 +146,8 @@ bool Applier::apply_range() {
     if (state_->view) state_->view->deaf = false;
     for (const Removal& removal : removals_) {
       store_.commit_tombstone(s, removal.at, s.find(removal.at), Deleted::by_repair, Origin{batch_.source_cluster, range.as_of.at}, now_, garbage_);
-      ++answer_.removed;
     }
+    answer_.removed = live;
   }
   Mark mark = state_->mark;
   mark.low = mark.high = mark.horizon = range.as_of;

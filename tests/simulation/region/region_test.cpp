@@ -157,6 +157,21 @@ TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
   expect_sound(world);
 }
 
+// A node is told to stop just after another has died: what it holds is needed, and it stays until somebody has taken over.
+TEST(Region, a_node_that_is_stopped_after_another_died_waits_for_the_failover) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    Formed world({.seed = seed});
+    const std::size_t leaves = seed % 2 == 0 ? *world.leader() : (*world.leader() + 1) % world.size(), dies = (leaves + 1) % world.size();
+    world.kill(dies);
+    world.run_for(static_cast<MonoMicros>(seed / 3) * 300'000);
+    world.drain(leaves);
+    ASSERT_TRUE(world.run_until([&] { return world.drained(leaves); }, 14 * second)) << "seed " << seed << '\n' << world.story();
+    world.leave(leaves);
+    ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 20 * second)) << "seed " << seed << '\n' << world.story();
+    expect_sound(world);
+  }
+}
+
 // Whoever takes its leave is counted no longer: a node that dies half a second later is the only one that is missed.
 TEST(Region, a_node_that_dies_after_another_was_stopped_is_replaced) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -135,6 +135,16 @@ TEST(RegionView, IsNotServedWhereAnOwnerMayNotServeNow) {
   EXPECT_TRUE(sum.whole) << "what it holds is known";
 }
 
+// What a rolling restart waits for before it stops the next one.
+TEST(RegionView, LacksACopyWhereANodeThatIsThereIsNotInStep) {
+  auto words = three();
+  EXPECT_EQ(lacks_copies(view_of(words)), "");
+  for (auto& word : words) word.region->partitions[1].synchronised.clear();
+  EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is not in step yet with segments 4-7");
+  for (auto& word : words) word.region->members[2].registered = false;
+  EXPECT_EQ(lacks_copies(view_of(words)), "") << "it is not there, and not waited for";
+}
+
 TEST(RegionView, BelievesAnOwnerBeforeThoseWhoDoNotHearIt) {
   auto words = three();
   for (const std::size_t other : {0u, 2u}) words[other].region->partitions[1].state = "not_heard";

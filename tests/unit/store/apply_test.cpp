@@ -149,6 +149,23 @@ TEST_F(Apply, InBootstrapTheStreamTouchesOnlyWhatIsCovered) {
   EXPECT_EQ(contents(*a), contents(*b));
 }
 
+// Sessions that ran out while a link was away beyond the log: to remove what nobody can read any more asks nobody.
+TEST_F(Apply, ARangeRemovesWhatHasExpiredWithoutAWord) {
+  for (int i = 0; i < 50; ++i) a->put({"k" + std::to_string(i), "v", i % 2 == 0 ? start_time + 1'000'000 : 0, std::nullopt, false}, start_time);
+  ready();
+  a->put({"k1", "w", 0, std::nullopt, false}, start_time + 2'000'000);
+  for (int i = 0; i < 50; i += 2) a->del("k" + std::to_string(i), {}, start_time);
+  ASSERT_EQ(link.open().status, Status::ok);
+  link.removals_left = 24;
+  EXPECT_EQ(link.bootstrap().status, Status::removal_limit) << "they live";
+  link.now = start_time + 3'000'000;
+  link.removals_left = 0;
+  const auto answer = link.bootstrap();
+  EXPECT_EQ(answer.status, Status::ok) << answer.reason;
+  EXPECT_EQ(answer.removed, 0u);
+  EXPECT_EQ(contents(*a), contents(*b));
+}
+
 TEST_F(Apply, ARangeRemovesEveryOtherKeyAndLeavesTombstones) {
   for (int i = 0; i < 50; ++i) put(*a, "k" + std::to_string(i), "v");
   ready();
