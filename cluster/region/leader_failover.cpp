@@ -55,7 +55,14 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   bool nothing = !election.answers.empty();
   for (const std::string& name : partition.members()) nothing = nothing && ((!mirror_.members().contains(name) && !outside_.connected(name)) || failover.answers.contains(name));
   for (const FenceAnswer& answer : election.answers) nothing = nothing && std::ranges::all_of(answer.heads, [](Position head) { return head == Position{}; });
-  if (nothing && accepted) return begin_again(partition, row);
+  if (nothing && accepted) {
+    // Somebody who is only silent may wake with all of it: the wish is not to begin empty beside him.
+    for (const std::string& name : partition.members()) {
+      if (failover.answers.contains(name) || membership_->state(name) >= MemberState::lost) continue;
+      return waits(fmt::format("an operator has accepted the loss; {} may wake and have it, and is waited for until it is lost (failover.grace)", name));
+    }
+    return begin_again(partition, row);
+  }
   Choice choice = choose(election, options_.failover, now);
   if (nothing && choice.kind != Choice::Kind::wait) {
     choice.kind = Choice::Kind::unavailable;
@@ -174,6 +181,7 @@ void Leader::promote(const Partition& partition, const PartitionOwner& row, cons
     with.push_back(etcd::Delete{etcd::Keys::one(keys.accepted(row.id))});
   }
   const std::string lost = choice.may_be_gone.empty() ? std::string() : "; may be gone: " + choice.may_be_gone;
+  if (!lost.empty()) outside_.say(Weight::warning, "loss_accepted", fmt::format("partition {} goes on at {} ({}){}", partition.first.value(), choice.chosen.name, choice.reason, lost));
   if (write(std::move(next), std::move(guards), std::move(with),
             fmt::format("partition {}: {} is promoted (generation {}): {}{}", partition.first.value(), choice.chosen.name, failover.fence.value(), choice.reason, lost))) {
     ++counters_.promotions;
@@ -198,6 +206,7 @@ void Leader::begin_again(const Partition& partition, const PartitionOwner& row) 
   for (const std::string& name : partition.members()) {
     const auto member = mirror_.members().find(name);
     if (member == mirror_.members().end()) continue;
+    outside_.say(Weight::warning, "loss_accepted", fmt::format("partition {} begins anew, empty, at {}: an operator has accepted the loss", partition.first.value(), name));
     Ownership next = mirror_.ownership()->value;
     for (PartitionOwner& held : next.partitions) {
       if (held.id != row.id) continue;

@@ -157,6 +157,27 @@ TEST(Region, a_drain_hands_everything_over_without_a_long_pause) {
   expect_sound(world);
 }
 
+// Two come back with nothing, and an operator accepts what little the third lacks, at the moment in which that one freezes: it is not begun empty beside it.
+TEST(Region, what_is_accepted_as_lost_is_not_begun_empty_beside_a_holder_that_sleeps) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Formed world({.seed = seed});
+    world.write(false);
+    world.run_for(second);
+    const std::size_t sleeps = seed % world.size();
+    for (std::size_t node = 0; node < world.size(); ++node) {
+      if (node != sleeps) world.kill(node);
+    }
+    for (std::size_t node = 0; node < world.size(); ++node) world.start(node);
+    world.run_for(8 * second);
+    world.pause(sleeps, true);
+    world.accept_empty();
+    world.run_for(15 * second);
+    world.pause(sleeps, false);
+    ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 60 * second)) << "seed " << seed << '\n' << world.story();
+    expect_sound(world);
+  }
+}
+
 // A node is told to stop just after another has died: what it holds is needed, and it stays until somebody has taken over.
 TEST(Region, a_node_that_is_stopped_after_another_died_waits_for_the_failover) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
