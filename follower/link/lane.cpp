@@ -197,9 +197,8 @@ Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer, State re
   }
   set_state(flight, reached);
   if (answer.mark) {
-    generation_ = answer.mark->token.target_generation;
-    if (flight.result == token_) token_ = answer.mark->token;
     flight.result = answer.mark->token;
+    foresee_tokens(index, answer.mark->token.target_generation);
   }
   retry_.reset();
   failing_since_.reset();
@@ -222,6 +221,8 @@ Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMic
     if (j < index) {
       // It stands on one whose answer has not come yet, or those between have been taken back.
       taken_back(j + 1, index);
+      flights_[j].result = answer.mark->token;
+      foresee_tokens(j, answer.mark->token.target_generation);
       again(index, now, random);
       return Verdict::retry;
     }
@@ -231,13 +232,21 @@ Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMic
       const State state = flights_[i].state;
       if (i <= j ? state != State::applied : state == State::applied) set_state(flights_[i], State::undurable);
     }
-    if (flights_[j].result == token_) token_ = answer.mark->token;
     flights_[j].result = answer.mark->token;
     flights_[j].mark = answer.mark;
-    generation_ = answer.mark->token.target_generation;
+    foresee_tokens(j, answer.mark->token.target_generation);
     retry_.reset();
     failing_since_.reset();
     return Verdict::undurable;
+  }
+  // It stands on the batch that it names, applied by another owner than was foreseen: session and number name the bytes, the generation who
+  // wrote the mark.
+  Flight& flight = flights_[index];
+  if (answer.mark && flight.expected && answer.mark->token.session == flight.expected->session && answer.mark->token.number == flight.expected->number) {
+    flight.expected = answer.mark->token;
+    again(index, now, random);
+    foresee_tokens(index, answer.mark->token.target_generation);
+    return Verdict::retry;
   }
   const bool nothing_of_ours = answer.mark ? flights_.front().expected == answer.mark->token : !flights_.front().expected;
   if (index > 0 && nothing_of_ours) {
@@ -246,6 +255,20 @@ Lane::Verdict Lane::on_gap(std::size_t index, const ApplyAnswer& answer, MonoMic
     return Verdict::retry;
   }
   return block(index, Verdict::gap);
+}
+
+// The target's owner is in this generation: what has not been answered will be written in it, each standing on the one before it.
+void Lane::foresee_tokens(std::size_t from, Generation generation) {
+  if (!generation_ || *generation_ < generation) generation_ = generation;
+  const auto is_answered = [](const Flight& flight) { return flight.state == State::applied || flight.state == State::undurable; };
+  std::optional<MarkToken> before;
+  for (std::size_t i = from; i < flights_.size() - waiting_; ++i) {
+    Flight& flight = flights_[i];
+    if (i > from) flight.expected = before;
+    if (!is_answered(flight)) flight.result.target_generation = std::max(flight.result.target_generation, generation);
+    before = flight.result;
+  }
+  token_ = before;
 }
 
 // The mark stands before these: what of them had been applied without its durability went with the owner that had it. The same bytes

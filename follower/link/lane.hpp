@@ -144,6 +144,7 @@ class Lane {
   [[nodiscard]] std::size_t find(std::uint64_t id) const;
   Verdict on_ok(std::size_t index, const ApplyAnswer& answer, Flight::State reached);
   Verdict on_gap(std::size_t index, const ApplyAnswer& answer, MonoMicros now, Random& random);
+  void foresee_tokens(std::size_t from, Generation generation);
   void taken_back(std::size_t from, std::size_t to);
   Verdict block(std::size_t index, Verdict verdict);
 

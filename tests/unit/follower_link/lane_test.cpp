@@ -390,6 +390,62 @@ TEST_F(LaneTest, WhatWasAppliedWithoutItsDurabilityAndWentWithItsOwnerIsSentAgai
   }
 }
 
+// A drain hands over everything, in a generation of its own: what was foreseen by the old one's still stands behind the same batches.
+TEST_F(LaneTest, AnOwnerThatHandedEverythingOverEndsNoSession) {
+  for (const std::size_t applied_before : {0u, 1u, 2u, 4u}) {
+    for (const bool answered : {false, true}) {
+      SCOPED_TRACE(testing::Message() << applied_before << " applied by the old owner, answered: " << answered);
+      owner_ = Owner{};
+      lane_ = Lane{SegmentId{0}, SegmentId{0}, Slot{0}};
+      warm();
+      for (std::uint64_t i = 11; i < 15; ++i) lane_.push(large_run(i, i + 1));
+      const auto sent = send();
+      ASSERT_EQ(sent.size(), 4u);
+      for (std::size_t i = 0; i < 4; ++i) {
+        Result<ApplyAnswer> a = i < applied_before ? owner_.apply(sent[i]) : status(Status::moved);
+        EXPECT_NE(tell(sent[i], answered ? a : failure("connection_lost", "gone")), Verdict::gap);
+      }
+      owner_.now = Generation{6};
+      lane_.owner_changed();
+      for (std::uint64_t i = 15; i < 18; ++i) lane_.push(large_run(i, i + 1));
+      std::size_t rounds = 0;
+      for (; rounds < 6 && !lane_.idle(); ++rounds) {
+        for (const Flight& f : send()) {
+          const Verdict verdict = deliver(f);
+          ASSERT_NE(verdict, Verdict::gap);
+          if (verdict == Verdict::undurable) lane_.durable_mark(*owner_.mark);
+        }
+        now_ += 5'000'000;
+      }
+      EXPECT_TRUE(lane_.idle()) << "after " << rounds << " rounds";
+      EXPECT_EQ(lane_.mark()->low, at(18));
+    }
+  }
+}
+
+// The same, but what the old one had answered without its durability is gone with it.
+TEST_F(LaneTest, AnotherGenerationWhoseMarkStandsEarlierIsSentTheRest) {
+  warm();
+  const auto survives = owner_.mark;
+  for (std::uint64_t i = 11; i < 15; ++i) lane_.push(large_run(i, i + 1));
+  const auto sent = send();
+  for (const Flight& f : sent) {
+    ApplyAnswer a = owner_.apply(f);
+    a.status = Status::durability_not_met;
+    EXPECT_EQ(tell(f, a), Verdict::undurable);
+  }
+  owner_.mark = survives;
+  owner_.now = Generation{6};
+  lane_.push(large_run(15, 16));
+  std::size_t rounds = 0;
+  for (; rounds < 6 && !lane_.idle(); ++rounds) {
+    for (const Flight& f : send()) ASSERT_NE(deliver(f), Verdict::gap);
+    now_ += 5'000'000;
+  }
+  EXPECT_TRUE(lane_.idle());
+  EXPECT_EQ(lane_.mark()->low, at(16));
+}
+
 TEST_F(LaneTest, SmallRunsThatMustWaitAreJoined) {
   warm();
   for (std::uint64_t i = 11; i < 11 + limits_.in_flight; ++i) {
