@@ -66,6 +66,7 @@ struct LinkOpening {
   SiteEpoch site_epoch;                            // as the follower knows it
   FollowerTerm follower_term;
   bool adopt_data = false;                         // an operator's --yes: scope with data, or another source
+  bool reopens = false;                            // this follower had the link open with this scope before
   std::uint64_t live_keys = 0;                     // in the scope, outside the scope that the link has registered already
   WallMicros now_us = 0;
 };

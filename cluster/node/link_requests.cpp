@@ -1,4 +1,6 @@
 // What followers ask of their target: the link register, marks, applies, the lease.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -85,6 +87,7 @@ Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
   opening.site_epoch = request.site_epoch;
   opening.follower_term = request.follower_term;
   opening.adopt_data = request.adopt_data;
+  opening.reopens = request.reopens;
   opening.now_us = now_;
   if (request.source_cluster == node_.coordinator.cluster_id()) {
     return refuse(frame, out, Status::source_changed, "the source is this cluster itself", "check the link's source and target");
@@ -148,12 +151,22 @@ Status RequestExecutor::follower_lease(const Frame& frame, std::string& out) {
   return Status::ok;
 }
 
+// Marks under a scope that the link has no more are void: whoever asks for them must not take them for lost.
+bool RequestExecutor::other_scope(const Frame& frame, std::string_view link, ScopeId scope, std::string& out) {
+  const auto links = node_.coordinator.links();
+  const coordinator::LinkEntry* entry = links->find(link);
+  if (entry == nullptr || entry->scope.id() == scope) return false;
+  refuse(frame, out, Status::scope_mismatch, fmt::format("link {} is open with another scope now", printable(link, 80)), "another follower of that name?");
+  return true;
+}
+
 Status RequestExecutor::read_marks(const Frame& frame, std::string& out) {
   protocol::ReadMarksRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
   if (request.first.value() >= node_.config.segments) return refuse(frame, out, Status::invalid_argument, "the target has no such segment");
   Durability policy = Durability::owner;
   if (node_.region && !link_policy_of(request.durability, policy)) return refuse(frame, out, Status::invalid_argument, too_strong_text, too_strong_hint);
+  if (other_scope(frame, request.link, request.scope, out)) return Status::scope_mismatch;
   // What this node serves is settled before it reads, and once more before the answer leaves (may_answer).
   std::vector<bool> here(node_.config.segments, true);
   if (node_.region) {
@@ -192,6 +205,7 @@ Status RequestExecutor::read_marks(const Frame& frame, std::string& out) {
 Status RequestExecutor::mark_checksum(const Frame& frame, std::string& out) {
   protocol::MarkChecksumRequest request;
   if (!decode(frame.body, request)) return malformed(frame, out);
+  if (other_scope(frame, request.link, request.scope, out)) return Status::scope_mismatch;
   if (node_.region) {
     // Of one moment, as ReadMarks' answer is: a segment that is lost while this is made is found by may_answer.
     std::vector<MarkTokenRow> rows;

@@ -76,6 +76,7 @@ class RequestExecutor {
   Status list_pins(const Frame& frame, std::string& out);
   Status drop_pin(const Frame& frame, std::string& out);
   Status open_link(const Frame& frame, std::string& out);
+  [[nodiscard]] bool other_scope(const Frame& frame, std::string_view link, ScopeId scope, std::string& out);
   Status read_marks(const Frame& frame, std::string& out);
   Status mark_checksum(const Frame& frame, std::string& out);
   Status apply_batch(const Frame& frame, std::string& out);

@@ -66,7 +66,7 @@ bool take_mark(std::string_view& bytes, Mark& out) {
 void encode(std::string& out, std::uint32_t correlation, const OpenLinkRequest& request) {
   const std::size_t at = begin_frame(out, Opcode::open_link, 0, correlation);
   Packer pack(out);
-  pack.array(7);
+  pack.array(8);
   pack.str(request.link);
   pack.u64(request.source_cluster.value());
   pack.bin(request.scope_text);
@@ -74,6 +74,7 @@ void encode(std::string& out, std::uint32_t correlation, const OpenLinkRequest& 
   pack.uint(request.follower_term.value());
   pack.boolean(request.adopt_data);
   pack.boolean(request.check_only);
+  pack.boolean(request.reopens);
   end_frame(out, at);
 }
 
@@ -87,6 +88,7 @@ bool decode(std::string_view body, OpenLinkRequest& out) {
   out.follower_term = FollowerTerm{places.uint()};
   out.adopt_data = places.boolean();
   out.check_only = places.boolean();
+  out.reopens = places.boolean();
   return whole(in, places);
 }
 

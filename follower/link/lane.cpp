@@ -307,7 +307,8 @@ Lane::Verdict Lane::answer(std::uint64_t id, const Result<ApplyAnswer>& answer, 
     case Status::removal_limit: return block(index, Verdict::removal_limit);
     case Status::term_superseded:
     case Status::epoch_superseded: return block(index, Verdict::superseded);
-    case Status::source_changed: return block(index, Verdict::source_changed);
+    case Status::source_changed:
+    case Status::scope_mismatch: return block(index, Verdict::opened_anew);
     default: return block(index, Verdict::failed);
   }
 }

@@ -100,7 +100,7 @@ class Lane {
     would_lose,      // records of the target's own stand in the way: blocked until keep_and_retry
     removal_limit,   // too much would be removed: blocked
     superseded,      // another follower or another site has the link
-    source_changed,  // the mark is of another source
+    opened_anew,     // for another source, or by another follower with another scope
     failed,          // anything else that a repeat will not heal: blocked
   };
   [[nodiscard]] Verdict answer(std::uint64_t id, const Result<ApplyAnswer>& answer, MonoMicros now, Random& random);

@@ -133,7 +133,7 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
       const bool term = answer->status == Status::term_superseded;
       return hold(term ? "term_superseded" : "epoch_superseded", why);
     }
-    case Lane::Verdict::source_changed: return again_later("source_changed", why);
+    case Lane::Verdict::opened_anew: return again_later(answer->status == Status::source_changed ? "source_changed" : "scope_mismatch", why);
     case Lane::Verdict::failed: return stop_segment(segment, "apply_refused", why);
   }
 }

@@ -175,6 +175,7 @@ class LinkCore final : public Link {
   void carry_out(Word word);
   void accept_roots();
   void forget_cursors();
+  void forget_held_removals();
 
   // ---- link_segments.cpp
   [[nodiscard]] std::span<Lane> lanes_of(SegmentState& segment) { return {lanes_.data() + segment.first_lane, segment.lane_count}; }
@@ -334,6 +335,7 @@ class LinkCore final : public Link {
   Copying copying_;
   bool accept_ahead_ = false;
   bool accept_standby_ = false;            // until everything has caught up once, each segment may begin anew once
+  bool opened_here_ = false;               // the target has had the link open with this scope, for this process
   bool adopting_ = false;                  // the target has said that the scope holds data
   bool removal_held_ = false;
   LinkStatus counted_;                     // the counters of status()

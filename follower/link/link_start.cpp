@@ -112,7 +112,7 @@ void LinkCore::open_target() {
   if (own_sessions_.size() > own_sessions_max) own_sessions_.pop_front();
   request_ = control_id();
   const bool source_accepted = row_.accepted && row_.accepted->first == source();
-  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, source_accepted || adopting_});
+  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, source_accepted || adopting_, opened_here_});
 }
 
 void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) {
@@ -137,6 +137,7 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   if (!answer) return again_later("target_unreachable", answer.error().text());
   if (!valid_segment_count(answer->segments)) return again_later("target_malformed", fmt::format("the target says that it has {} segments", answer->segments));
   adopting_ = false;
+  opened_here_ = true;
   target_ = std::move(*answer);
   // Their marks are gone from the target; should this link have such a scope again, that is a first copy and no loss.
   removed_.insert(removed_.end(), other_scopes_.begin(), other_scopes_.end());
@@ -158,6 +159,7 @@ void LinkCore::on_marks(std::uint64_t id, Result<MarksAnswer> answer, MonoMicros
     verify_id_ = 0;
     if (answer) return verify_marks(*answer);
     if (stage_ != Stage::active) return;
+    if (answer.error().code == "scope_mismatch") return again_later("scope_mismatch", answer.error().what);
     // Whoever waits for its durability goes on asking.
     if (std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.waits_for_durability(); })) want_marks(verify_again_us);
     return;

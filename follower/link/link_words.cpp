@@ -46,6 +46,11 @@ void LinkCore::forget_cursors() {
   }
 }
 
+void LinkCore::forget_held_removals() {
+  removal_held_ = false;
+  for (auto& segment : segments_) segment.held_removal = false;
+}
+
 // The roots that the source showed last are taken for the history to follow.
 void LinkCore::accept_roots() {
   if (welcome_->cluster != source()) {
@@ -76,8 +81,7 @@ Result<void> LinkCore::accept_source(MonoMicros now) {
     }
     accept_roots();
   }
-  removal_held_ = false;
-  for (auto& segment : segments_) segment.held_removal = false;
+  forget_held_removals();
   log(LogLine::Level::warning, "accept_source", fmt::format("an operator accepted the source ({}): {}", hold_->code, hold_->text));
   say(Word::accept_source);
   return {};
@@ -91,6 +95,7 @@ Result<void> LinkCore::accept_target(MonoMicros now) {
                                                             hex16(row_.target_cluster.value())));
   forget_cursors();
   row_.target_cluster = target_->cluster;
+  opened_here_ = false;
   say(Word::accept_target);
   return {};
 }
@@ -122,6 +127,7 @@ void LinkCore::carry_out(Word word) {
     case Word::resume:
       if (!paused_ || row_.paused) return;
       paused_ = false;
+      forget_held_removals();  // the source may have been put right meanwhile: it is looked at again, and no more goes unasked than at first
       backoff_.reset();
       begin_at_ = now_;
       stage_ = Stage::waiting;

@@ -19,7 +19,7 @@ std::string next_step(std::string_view code, std::string_view link, const Scope&
       Row{"ahead_of_source", "bring the newer source back; or, if it is gone for good, `zaris link accept-source NAME`"},
       Row{"target_changed", "point target.url at the right target; or, if the new one is meant, `zaris link accept-target NAME`"},
       Row{"target_too_small", "raise limits.key and limits.value of the target to the source's, or memory.max_bytes of its nodes: all that own something count together; looked at again every 5 s"},
-      Row{"large_removal", "look at what the source has lost; if it is right, `zaris link accept-removal NAME`, else `zaris link pause NAME` and mend the source"},
+      Row{"large_removal", "look at what the source has lost; if it is right, `zaris link accept-removal NAME`, else `zaris link pause NAME`, mend the source, and `zaris link resume NAME` looks again"},
       Row{"scope_mismatch", "give each link its own links[].scope, or have it granted in feed.access of the source; a link that nobody runs any more: "
                             "`zaris link drop OTHER --url TARGET`"},
       Row{"scope_holds_data", "the target holds keys that no link brought: set links[].adopt_data: true to let the source replace them, or empty the scope"},
@@ -27,7 +27,7 @@ std::string next_step(std::string_view code, std::string_view link, const Scope&
       Row{"unauthorised", "check links[].source.cert against feed.access of the source, and the certificate of target.url against the target's access table"},
       Row{"source_standby", "read from the region where those writes are made; narrow links[].scope to what no link writes there; or, once that other link is over, `zaris link accept-source NAME` copies once more what it wrote"},
       Row{"version_unsupported", "bring the older end up to date: `zaris version`, `zaris status --url SOURCE`"},
-      Row{"term_superseded", "another follower runs this link: stop one of the two"},
+      Row{"term_superseded", "another follower runs this link: stop one of the two, and restart the one that is to go on"},
       Row{"epoch_superseded", "this region has become the active side: take the link out of the follower's configuration"},
       // failed, stuck
       Row{"item_too_large", "raise limits.key or limits.value of the target; it goes on by itself then"},

@@ -188,7 +188,9 @@ client::TargetConnection& Target::connection(Node& node, std::size_t worker) {
   // Whoever becomes an owner in the course of a session must know the link before it is written to.
   if (!node.opened && opened_) {
     node.opened = true;
-    w.connection->open_link(as_opened(), [](const Result<protocol::OpenLinkAnswer>&, Status) {});
+    protocol::OpenLinkRequest late = as_opened();
+    late.reopens = true;
+    w.connection->open_link(late, [](const Result<protocol::OpenLinkAnswer>&, Status) {});
   }
   return *w.connection;
 }
@@ -201,6 +203,7 @@ protocol::OpenLinkRequest Target::as_opened() const {
   open.site_epoch = opened_->site_epoch;
   open.follower_term = opened_->term;
   open.adopt_data = opened_->adopt_data;
+  open.reopens = opened_->reopens;
   return open;
 }
 

@@ -49,6 +49,7 @@ Status TargetRegion::open_link(const follower::OpenLinkRequest& request, std::st
   opening.site_epoch = request.site_epoch;
   opening.follower_term = request.term;
   opening.adopt_data = request.adopt_data;
+  opening.reopens = request.reopens;
   if (register_.find(request.link) == nullptr) {
     store::ScanRequest scan;
     scan.scope = request.scope;

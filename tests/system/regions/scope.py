@@ -135,6 +135,21 @@ def main():
         assert target.get(b"t2:own") == b"written by B" and target.get(b"t2:1") == b"overwritten by B"
         assert [k for k in keys_of(b) if k.startswith(b"t2:")] in ([b"t2:own", b"t2:1"], [b"t2:1", b"t2:own"]), "what the link brought is gone"
         assert target.get(b"T1:0") == b"case"
+
+        # The same name once more, by mistake, with another scope: the newer one has it, the older one says so and does not take it back.
+        copied = sum(processes.link_status(one, "one")["bootstraps_total"].values())
+        double = bench.follower(b, [bench.link("one", a, scope={"prefixes": ["t1:", "t5:"]})], name="double").start()
+        processes.caught_up(double, "one")
+        eventually(lambda: processes.link_status(one, "one")["state"] == "held", "the one that was taken the place of is held", 30)
+        assert "term_superseded" in processes.link_status(one, "one")["reason"], processes.link_status(one, "one")["reason"]
+        source.put(b"t5:new", b"1")
+        eventually(lambda: target.get(b"t5:new") == b"1", "the newer one carries its scope", 30)
+        assert processes.link_status(double, "one")["reconnects_total"] == 0, "the older one disturbs it"
+        assert sum(processes.link_status(one, "one")["bootstraps_total"].values()) == copied
+        double.stop()
+        one.stop()
+        one.start()
+        processes.caught_up(one, "one")
     print("1 passed, 0 failed")
 
 

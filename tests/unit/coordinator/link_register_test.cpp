@@ -50,6 +50,8 @@ TEST(LinkRegisterTest, WhoIsAdmitted) {
       {"everything, over another link's part", [](auto& o) { o.link = "three", o.scope = Scope(); }, "scope_mismatch"},
       {"a part of another link's scope", [](auto& o) { o.link = "three", o.scope = scope_of({"t2:a"}); }, "scope_mismatch"},
       {"growing into another link's scope", [](auto& o) { o.scope = scope_of({"t1:", "t2:"}); }, "scope_mismatch"},
+      {"another scope, by one that had this one open", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}), o.reopens = true; }, "term_superseded"},
+      {"the same scope once more", [](auto& o) { o.reopens = true; }, ""},
       {"growing into free keys", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}); }, ""},
       {"growing into keys that stand here", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}), o.live_keys = 3; }, "scope_holds_data"},
       {"the same with yes", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}), o.live_keys = 3, o.adopt_data = true; }, ""},

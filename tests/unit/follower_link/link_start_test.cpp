@@ -277,6 +277,26 @@ TEST(LinkStart, ARefusedOpeningHoldsWithItsCode) {
   }
 }
 
+TEST(LinkStart, OneWhosePlaceAnotherFollowerTookWithAnotherScopeIsHeldAndTakesItOnlyWhenItIsStartedAgain) {
+  World w;
+  w.establish();
+  EXPECT_FALSE(w.opened.back().reopens);
+  const auto marks = std::exchange(w.marks, {});
+  w.marks_refused = Error{"scope_mismatch", "the link is open with another scope now", {}};
+  w.open_status = Status::term_superseded;
+  w.run(3'000'000);
+  EXPECT_TRUE(w.held("term_superseded"));
+  EXPECT_TRUE(w.opened.back().reopens);
+  EXPECT_EQ(w.logged("target_rollback"), 0u) << "nothing was lost";
+  EXPECT_THAT(w.status().next_step, HasSubstr("restart"));
+  w.run(60'000'000);
+  EXPECT_TRUE(w.held("term_superseded"));
+  w.marks_refused.reset();
+  w.open_status = Status::ok;
+  w.start();
+  EXPECT_FALSE(w.opened.back().reopens);
+}
+
 TEST(LinkStart, APauseCountsWhenItIsOnTheDiskAndSurvivesARestart) {
   World w;
   w.establish();

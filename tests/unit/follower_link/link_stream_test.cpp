@@ -287,6 +287,13 @@ TEST(LinkStream, ALargeRemovalWaitsForAWordAndIsGrantedOnce) {
   w.cut();
   w.run(5'000'000);
   EXPECT_EQ(w.status().state, LinkState::held) << "nor after a reconnect";
+  const auto looked = w.subscribed.size();
+  ASSERT_TRUE(w.link->pause("the source is put right", w.now));
+  w.settle();
+  ASSERT_TRUE(w.link->resume(w.now));
+  ASSERT_TRUE(w.until([&] { return w.subscribed.size() >= looked + 2; })) << "looked at again";
+  w.chunk(0, std::nullopt, std::nullopt, 10);
+  ASSERT_TRUE(w.until([&] { return w.held("large_removal"); })) << "and no more goes than at first";
   ASSERT_TRUE(w.link->accept_removal(w.now));
   const auto asked = w.subscribed.size();
   ASSERT_TRUE(w.until([&] { return w.subscribed.size() > asked; }));

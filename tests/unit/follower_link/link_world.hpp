@@ -53,6 +53,7 @@ struct World {
   std::function<std::optional<ApplyAnswer>(const ApplyRequest&)> refuse;  // an answer instead of applying
   Status open_status = Status::ok;
   std::vector<OpenLinkRequest> opened;
+  std::optional<Error> marks_refused;
 
   // ---- the disk, the conflict log, the operator's poll
   std::optional<cursor::LinkRow> row;
@@ -293,12 +294,14 @@ struct World {
   }
   void perform(ReadMarksRequest& a) {
     if (!target_up) return link->on_marks(a.id, failure("target_unreachable", "refused"), now);
+    if (marks_refused) return link->on_marks(a.id, tl::unexpected(*marks_refused), now);
     MarksAnswer answer;
     for (const auto& [key, mark] : marks) answer.marks.push_back({key.second, {MarkKey{"l", ScopeId{0}, key.first}, mark}});
     link->on_marks(a.id, answer, now);
   }
   void perform(MarkChecksumRequest& a) {
     if (!target_up) return link->on_mark_checksum(a.id, failure("target_unreachable", "refused"), now);
+    if (marks_refused) return link->on_mark_checksum(a.id, tl::unexpected(*marks_refused), now);
     link->on_mark_checksum(a.id, checksum() == mark_checksum(a.rows), now);
   }
   void perform(ApplyRequest& a) {

@@ -362,6 +362,14 @@ TEST(Links, an_apply_opens_a_mark_that_is_read_back_and_goes_with_its_link) {
   ASSERT_TRUE(protocol::decode(rig.ask(frame).body, gap));
   EXPECT_EQ(gap.status, Status::mark_gap);
 
+  // Under a scope that the link does not have: void, which is something else than lost.
+  frame.clear();
+  encode(frame, 7, protocol::ReadMarksRequest{"a", ScopeId{5}, SegmentId{0}});
+  EXPECT_EQ(rig.ask(frame).status, Status::scope_mismatch);
+  frame.clear();
+  encode(frame, 7, protocol::MarkChecksumRequest{"a", ScopeId{5}});
+  EXPECT_EQ(rig.ask(frame).status, Status::scope_mismatch);
+
   frame.clear();
   encode(frame, 7, protocol::ReadMarksRequest{"a", ScopeId{0}, SegmentId{0}});
   protocol::ReadMarksAnswer marks;
