@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace zaris::cli {
 namespace {
@@ -160,7 +161,7 @@ ordered_json partition_row(const RegionStatusAnswer::Partition& p, const NodeWor
           {"replicas", p.replicas},
           {"synchronised", p.synchronised},
           {"state", word.state},
-          {"reason", word.reason},
+          {"reason", word.state == "recovering" && owner != nullptr && !owner->role_reason.empty() ? owner->role_reason : word.reason},
           {"waits_for", waits_for},
           {"accepted", accepted},
           {"generation", p.generation.value()},
@@ -198,6 +199,8 @@ void partition_faults(const RegionStatusAnswer& best, const ordered_json& rows, 
     if (p.owner.empty()) faults.push_back(fmt::format("{}: nobody owns them{}", segments_of(p), why));
     else if (state == not_heard) faults.push_back(fmt::format("{}: their owner {} is not heard{}", segments_of(p), p.owner, why));
     else if (state != "healthy") faults.push_back(fmt::format("{}: {}{}", segments_of(p), state, why));
+    else if (rows[i]["serves_by"] == "nothing")
+      faults.push_back(fmt::format("{}: their owner {} does not serve them now: {}", segments_of(p), p.owner, rows[i]["role_reason"].get<std::string>()));
     else if (!p.replicas.empty() && p.synchronised.empty()) faults.push_back(fmt::format("{}: no replica is in step with {}", segments_of(p), p.owner));
   }
   if (best.partitions.empty()) faults.push_back("there is no map yet" + (best.waiting_for.empty() ? "" : ": " + best.waiting_for));
@@ -265,14 +268,31 @@ ordered_json view_of(const std::vector<NodeWord>& words) {
           {"partitions", std::move(partitions)}};
 }
 
-std::string lacks_copies(const ordered_json& view) {
+std::string lacks_copies(const ordered_json& view, const std::vector<std::string>& without) {
+  std::uint64_t may_hold = 0;
   for (const auto& node : view["nodes"]) {
-    if (!node["registered"].get<bool>()) continue;
-    for (const auto& partition : view["partitions"]) {
-      const auto has = [&](const char* list) { return std::ranges::find(partition[list], node["name"]) != partition[list].end(); };
-      if (partition["owner"] == node["name"] || !(has("replicas") || partition["primary"] == node["name"]) || has("synchronised")) continue;
-      return fmt::format("node {} is not in step yet with segments {}", node["name"].get<std::string>(), partition["segments"].get<std::string>());
+    const std::string name = node["name"];
+    if (node["registered"].get<bool>() && node["answers"].get<bool>()) {
+      may_hold += node["draining"].get<bool>() ? 0 : 1;
+      continue;
     }
+    if (std::ranges::find(without, name) == without.end()) return fmt::format("node {} is not there (not waited for with --without {})", name, name);
+  }
+  const std::uint64_t copies = std::min<std::uint64_t>(view["replication"]["factor"].get<std::uint64_t>(), may_hold);
+  for (const auto& partition : view["partitions"]) {
+    const std::string segments = partition["segments"];
+    std::set<std::string> members = partition["replicas"];
+    members.insert(partition["primary"].get<std::string>());
+    std::uint64_t here = 0;
+    for (const auto& node : view["nodes"]) {
+      const std::string name = node["name"];
+      if (!members.contains(name) || !node["registered"].get<bool>()) continue;
+      ++here;
+      if (partition["owner"] == name || std::ranges::find(partition["synchronised"], node["name"]) != partition["synchronised"].end()) continue;
+      return fmt::format("node {} is not in step yet with segments {}", name, segments);
+    }
+    // A node that has just come may be none of theirs by the map that still stands.
+    if (here < copies) return fmt::format("segments {} have {} of {} copies by the map", segments, here, copies);
   }
   return {};
 }

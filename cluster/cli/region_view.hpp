@@ -25,8 +25,9 @@ struct NodeWord {
 // partition is `not_heard` where its owner does not answer and nobody who does hears it.
 [[nodiscard]] nlohmann::ordered_json view_of(const std::vector<NodeWord>& words);
 
-// Of the nodes that are registered, who has not got a copy in step that it should have; empty: nobody. Until then the next node must not be stopped.
-[[nodiscard]] std::string lacks_copies(const nlohmann::ordered_json& view);
+// Of the region's nodes, who is not there, or has not got a copy in step that it should have; empty: nobody. Until then the next node must not be
+// stopped. `without`: nodes that are not waited for while they are not there.
+[[nodiscard]] std::string lacks_copies(const nlohmann::ordered_json& view, const std::vector<std::string>& without = {});
 
 // For people: who begins a partition whose loss has been accepted, and when; a row of `partitions`.
 [[nodiscard]] std::string what_becomes_of(const nlohmann::ordered_json& partition, const std::string& leader);

@@ -88,7 +88,7 @@ int wait_link(const Context& context, const WaitOptions& o) {
   });
 }
 
-int wait_ready(const Context& context) {
+int wait_ready(const Context& context, const std::vector<std::string>& without) {
   return wait_for(context, "ready", [&](milliseconds) -> Result<std::string> {
     for (std::size_t i = 0; i < context.urls.size(); ++i) {
       auto options = context.url_options(i);
@@ -107,7 +107,7 @@ int wait_ready(const Context& context) {
         const auto view = view_of(words.words);
         const RegionSum sum = sum_of(words.words, view);
         if (sum.status.state != "serving") return fmt::format("the region of {}: {}", context.urls[i], sum.status.state_reason);
-        if (const std::string lacks = lacks_copies(view); !lacks.empty()) return fmt::format("the region of {}: {}", context.urls[i], lacks);
+        if (const std::string lacks = lacks_copies(view, without); !lacks.empty()) return fmt::format("the region of {}: {}", context.urls[i], lacks);
         continue;
       }
       if (words.words.empty()) return context.urls[i] + " has no map yet";
@@ -125,8 +125,11 @@ void add_wait(CLI::App& app, Context& context) {
   CLI::App* group = add_verb(app, "wait", "wait until something is so (exit 8 when the time is over)", "zaris wait ready --timeout 30s\nzaris wait link a-to-b --caught-up --timeout 60s");
   group->require_subcommand(1);
   {
-    CLI::App* sub = add_verb(*group, "ready", "until every --url serves, in a region of several nodes every partition, and each node that is there has its copies", "zaris wait ready --url zaris://a/main --url zaris://b/main");
-    sub->callback([&context] { context.action = [&context] { return wait_ready(context); }; });
+    auto without = std::make_shared<std::vector<std::string>>();
+    CLI::App* sub = add_verb(*group, "ready", "until every --url serves; of a region of several nodes, until each node is there, every partition is served and every copy is in step",
+                             "zaris wait ready --url zaris://a/main --url zaris://b/main\nzaris wait ready --without n3");
+    sub->add_option("--without", *without, "a node of a region of several that is not waited for while it is not there; repeatable");
+    sub->callback([&context, without] { context.action = [&context, without] { return wait_ready(context, *without); }; });
   }
   {
     auto o = std::make_shared<WaitOptions>();

@@ -147,7 +147,7 @@ HealthVerdict Healing::evaluate(const PartitionHealth& h, BootMicros now) {
     if (h.serving || in_step_since_) first_ = false;
     in_step_since_.reset();
     if (!h.has_owner) return {PartitionState::unavailable, "nobody holds it"};
-    if (!h.serving) return {PartitionState::recovering, "its owner fetches what it lacks"};
+    if (!h.serving) return {PartitionState::recovering, "its owner does not serve it now"};
     return {PartitionState::degraded, fmt::format("{} of {} replicas are in step", h.in_step, h.replicas)};
   }
   if (!in_step_since_) in_step_since_ = now;

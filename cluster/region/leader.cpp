@@ -309,7 +309,12 @@ void Leader::look_at_health(MonoMicros now) {
     PartitionHealth health;
     health.has_owner = true;
     health.serving = reported->second.serving;
-    health.in_step = static_cast<std::uint32_t>(reported->second.synchronised.size());
+    // A name says nothing of the process: one that was restarted has nothing until the owner has counted it anew.
+    if (const auto set = mirror_.synchronised().find(row.id); set != mirror_.synchronised().end() && set->second.value.generation == row.generation) {
+      for (const Member& member : set->second.value.members) {
+        health.in_step += lives(member.name, member.incarnation) && std::ranges::count(reported->second.synchronised, member.name) > 0 ? 1 : 0;
+      }
+    }
     health.replicas = static_cast<std::uint32_t>(partition->members().size()) - 1;
     Health& held = healing_.try_emplace(row.id, Health{Healing(options_.failover.cooldown_us), {}}).first->second;
     const HealthVerdict verdict = held.healing.evaluate(health, now);

@@ -34,19 +34,18 @@ void Leader::look_at_hand_overs(MonoMicros now) {
       continue;
     }
     HandOver& hand_over = running->second;
-    const bool late = now - hand_over.began > give_up_us;
+    const auto taker = mirror_.members().find(hand_over.to);
+    const bool in_set = taker != mirror_.members().end() && set->second.value.has({hand_over.to, taker->second.value.incarnation});
+    const bool late = now - hand_over.began > give_up_us || !in_set;
     if (!hand_over.gives_back) waits_[row.id] = fmt::format("{} takes it over from {}", hand_over.to, hand_over.from);
     if (!hand_over.done && !late) continue;
     // Given up, the owner goes on under a new generation, which ends its stop; done, the replica does.
-    const std::string& to = hand_over.done ? hand_over.to : hand_over.from;
+    const bool done = hand_over.done && in_set;
+    const std::string& to = done ? hand_over.to : hand_over.from;
     const auto member = mirror_.members().find(to);
     const auto generation = next_generation();
     if (member == mirror_.members().end() || !generation) {
       hand_overs_.erase(running);
-      continue;
-    }
-    if (hand_over.done && !set->second.value.has({to, member->second.value.incarnation})) {
-      hand_over.done = false;
       continue;
     }
     Ownership next = held;
@@ -57,8 +56,8 @@ void Leader::look_at_hand_overs(MonoMicros now) {
       one.generation = *generation;
       one.state = PartitionState::recovering;
       one.root.reset();
-      one.handed_over = hand_over.done;
-      one.reason = hand_over.done ? "handed over by " + hand_over.from + (hand_over.gives_back ? " to its placement primary" : ", which drains") : "the hand-over to " + hand_over.to + " was not done in time";
+      one.handed_over = done;
+      one.reason = done ? "handed over by " + hand_over.from + (hand_over.gives_back ? " to its placement primary" : ", which drains") : "the hand-over to " + hand_over.to + (in_set ? " was not done in time" : " was not done: it fell behind");
     }
     std::vector<etcd::Compare> guards = {
         etcd::Compare::unchanged_since(keys.member(to), member->second.changed),
@@ -70,13 +69,13 @@ void Leader::look_at_hand_overs(MonoMicros now) {
     for (const Member& counted : set->second.value.members) {
       if (counted.name != to) kept.members.push_back(counted);
     }
-    if (hand_over.done) kept.members.push_back({*row.owner, row.incarnation});
+    if (done) kept.members.push_back({*row.owner, row.incarnation});
     std::ranges::sort(kept.members);
     if (write(std::move(next), std::move(guards),
               {etcd::Put{keys.synchronised(row.id), encode(kept), {}}, etcd::Put{keys.generation(), encode(*generation), {}}},
-              fmt::format("partition {}: {}", partition->first.value(), hand_over.done ? hand_over.from + " has handed it over to " + to : "the hand-over by " + hand_over.from + " is given up"))) {
-      if (hand_over.done) ++counters_.hand_overs;
-      else refused_[row.id] = {now + (hand_over.gives_back ? give_back_again_us : refused_again_us), hand_over.to + " did not get everything within five seconds"};
+              fmt::format("partition {}: {}", partition->first.value(), done ? hand_over.from + " has handed it over to " + to : "the hand-over by " + hand_over.from + " is given up"))) {
+      if (done) ++counters_.hand_overs;
+      else refused_[row.id] = {now + (hand_over.gives_back ? give_back_again_us : refused_again_us), hand_over.to + (in_set ? " did not get everything within five seconds" : " fell behind")};
       hand_overs_.erase(running);
     }
     return;

@@ -10,6 +10,7 @@ namespace zaris::region {
 using namespace ownership;
 
 namespace {
+constexpr MonoMicros stopped_quietly_us = 1'000'000;
 constexpr MonoMicros stopped_most_us = 12'000'000;   // for a hand-over, which its leader gives up after 5 s
 }
 
@@ -205,7 +206,9 @@ void NodeRoles::step(Role& role) {
       if (now < role.from) return;
       return begin_term(role);
     case RolePhase::serving: return keep_set(role);
-    case RolePhase::stopped: return hand_over(role);
+    case RolePhase::stopped:
+      keep_set(role);  // whoever dies, or falls behind the log, meanwhile
+      return hand_over(role);
     default: return;
   }
 }
@@ -438,7 +441,9 @@ std::vector<protocol::Heartbeat::Owned> NodeRoles::owned() const {
       out.push_back({id.low, Generation{role.term->generation().value() + 1}, false, {}});
       continue;
     }
-    protocol::Heartbeat::Owned one{id.low, role.term->generation(), role.phase == RolePhase::serving || role.phase == RolePhase::stopped, {}};
+    // A hand-over takes a moment in which it is as good as served; one that lasts is said.
+    const bool stops = role.phase == RolePhase::stopped && outside_.now() - role.stopped_at < stopped_quietly_us;
+    protocol::Heartbeat::Owned one{id.low, role.term->generation(), role.phase == RolePhase::serving || stops, {}};
     if (one.serving && !role.term->changing()) {
       for (const Member& member : role.term->counted()) one.synchronised.push_back(member.name);
     }

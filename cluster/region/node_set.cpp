@@ -172,10 +172,12 @@ bool NodeRoles::out_of_set(const std::string& peer, SegmentId segment) const {
 
 void NodeRoles::hand_over_asked(const std::string& node, const protocol::HandOver& question) {
   Role* role = role_by_low(question.partition);
-  const bool able = role != nullptr && role->term && role->term->generation() == question.generation && (role->phase == RolePhase::serving || role->phase == RolePhase::stopped) && peers_.contains(question.to);
+  bool able = role != nullptr && role->term && role->term->generation() == question.generation && (role->phase == RolePhase::serving || role->phase == RolePhase::stopped) && peers_.contains(question.to);
+  // It may be counted still and have fallen behind already: then nothing is stopped for it.
+  if (able) each_segment(*role, [&](SegmentId segment) { able = able && replicator_.progress(question.to, segment).synchronised; });
   if (!able) {
     std::string frame;
-    encode(frame, protocol::HandedOver{question.partition, question.generation, question.to, false, "this node does not serve it, or does not reach the other one"});
+    encode(frame, protocol::HandedOver{question.partition, question.generation, question.to, false, "this node does not serve it, or the other one is not in step with it"});
     (void)outside_.send(node, frame);
     return;
   }

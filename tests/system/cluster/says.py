@@ -112,10 +112,24 @@ def owner_gone_without_etcd(region, victim, witness):
     finally:
         region.etcd.signal(signal.SIGCONT)
     eventually(lambda: zaris(region, "status").stderr.count("is not heard") == 0, "with etcd another takes it", 60)
-    zaris(region, "wait", "ready", "--timeout", "30s", check=True)
-    victim.start("ready")
+    victim.start("live")
+    zaris(region, "wait", "ready", "--timeout", "60s", check=True)
     region.wait_balanced()
     print("an owner that died while etcd was away: missed")
+
+
+def ready_means_in_step(region, node):
+    """Asked of all nodes right after one was started: it is not registered yet, and has nothing."""
+    node.kill()
+    eventually(lambda: all(p["owner"] not in ("", node.name) for p in partitions(region)), "others own everything", 60)
+    told = zaris(region, "wait", "ready", "--timeout", "2s")
+    assert told.returncode == 8 and f"node {node.name} is not there" in told.stderr, told.stderr
+    node.start("live")
+    zaris(region, "wait", "ready", "--timeout", "60s", check=True)
+    rows = partitions(region)
+    assert all(node.name in (p["owner"], *p["synchronised"]) for p in rows if node.name in (p["primary"], *p["replicas"])), rows
+    region.wait_balanced()
+    print("ready: every node is there and has its copies")
 
 
 def main():
@@ -128,9 +142,10 @@ def main():
         assert len(one) == len(two) == 2, [n.name for n in one]
         zaris(region, "kv", "put", "k", "v", check=True)
         owner_gone_without_etcd(region, one[0], two[0])
+        ready_means_in_step(region, one[1])
         drain_says(region, one[0], one[1])
         lost_group(region, two, one)
-    print("3 passed, 0 failed")
+    print("4 passed, 0 failed")
 
 
 main()

@@ -141,8 +141,16 @@ TEST(RegionView, LacksACopyWhereANodeThatIsThereIsNotInStep) {
   EXPECT_EQ(lacks_copies(view_of(words)), "");
   for (auto& word : words) word.region->partitions[1].synchronised.clear();
   EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is not in step yet with segments 4-7");
+  // One that was started a moment ago is not registered yet: it has nothing.
   for (auto& word : words) word.region->members[2].registered = false;
-  EXPECT_EQ(lacks_copies(view_of(words)), "") << "it is not there, and not waited for";
+  EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is not there (not waited for with --without n3)");
+  EXPECT_EQ(lacks_copies(view_of(words), {"n3"}), "segments 4-7 have 1 of 2 copies by the map");
+  for (auto& word : words) {
+    word.region->partitions[1].synchronised = word.region->partitions[1].replicas = {"n1"};
+    word.region->partitions[2].owner = word.region->partitions[2].primary = "n1";
+    word.region->partitions[2].synchronised = word.region->partitions[2].replicas = {"n2"};
+  }
+  EXPECT_EQ(lacks_copies(view_of(words), {"n3"}), "");
 }
 
 TEST(RegionView, BelievesAnOwnerBeforeThoseWhoDoNotHearIt) {
