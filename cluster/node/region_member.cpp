@@ -506,7 +506,8 @@ class Member final : public RegionMember, public region::Outside, public peer::P
       for (const auto& row : mirror.ownership()->value.partitions) {
         const auto member = row.owner ? mirror.members().find(*row.owner) : mirror.members().end();
         const bool lives = member != mirror.members().end() && member->second.value.incarnation == row.incarnation;
-        if (!lives && (row.state == ownership::PartitionState::unavailable || row.state == ownership::PartitionState::recovering)) nobodys.push_back(row.id);
+        // An owner that lives and cannot come to hold what it is to serve has none either.
+        if (row.state == ownership::PartitionState::recovering || (!lives && row.state == ownership::PartitionState::unavailable)) nobodys.push_back(row.id);
       }
     }
     coordinator_->unavailable(std::move(nobodys));

@@ -14,7 +14,7 @@ namespace {
 
 using Answers = std::vector<const FenceAnswer*>;
 
-// For each answer on how many segments nobody's head is higher. `preferred` wins ties, then the smallest name.
+// For each answer on how many segments nobody's head is higher. Of equals whoever has more half copies, then `preferred`, then the smallest name.
 const FenceAnswer* highest_on_most(const Answers& answers, std::uint32_t segments, const std::string& preferred = {}) {
   std::vector<std::uint32_t> highest_on(answers.size(), 0);
   for (std::uint32_t s = 0; s < segments; ++s) {
@@ -23,7 +23,7 @@ const FenceAnswer* highest_on_most(const Answers& answers, std::uint32_t segment
     for (std::size_t i = 0; i < answers.size(); ++i) highest_on[i] += answers[i]->heads[s] == best ? 1 : 0;
   }
   std::size_t chosen = 0;
-  const auto rank = [&](std::size_t i) { return std::tuple(~highest_on[i], answers[i]->from.name != preferred, answers[i]->from); };
+  const auto rank = [&](std::size_t i) { return std::tuple(~highest_on[i], ~answers[i]->half, answers[i]->from.name != preferred, answers[i]->from); };
   for (std::size_t i = 1; i < answers.size(); ++i) {
     if (rank(i) < rank(chosen)) chosen = i;
   }
@@ -70,6 +70,19 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
   const auto promote = [](const FenceAnswer& a, std::string reason, std::string may_be_gone = {}) {
     return Choice{Choice::Kind::promote, a.from, std::move(may_be_gone), std::move(reason), no_end};
   };
+  const auto holds_all = [](const FenceAnswer& a) { return std::ranges::none_of(a.heads, [](Position head) { return head == Position{}; }); };
+  if (owner != nullptr && !holds_all(*owner)) {
+    // It was promoted with an operator's word, or what it fetched from has gone. It has answered nobody in this term.
+    Answers better;
+    for (const FenceAnswer* a : all) {
+      if (a != owner && holds_all(*a) && std::ranges::equal(owner->heads, a->heads, std::less_equal<>())) better.push_back(a);
+    }
+    if (!better.empty()) {
+      const FenceAnswer* best = highest_on_most(better, e.segments);
+      return promote(*best, fmt::format("{} holds a part of it, {} holds all", owner->from.name, best->from.name));
+    }
+    if (!e.may_begin_empty) return {Choice::Kind::recovering, {}, {}, fmt::format("{} holds a part of it, and nobody who answers has the rest; an operator may accept the loss (zaris node accept-empty)", owner->from.name), no_end};
+  }
   if (owner != nullptr) return promote(*owner, fmt::format("the owner {} answered itself and goes on under generation {}", owner->from.name, e.fence.value()));
   if (!e.old_owner.name.empty() && !e.old_lease_gone) {
     return {Choice::Kind::wait, {}, {}, fmt::format("the lease of {} still exists", e.old_owner.name), no_end};
@@ -115,8 +128,10 @@ Choice choose(const Election& e, const FailoverTimes& times, BootMicros now) {
     return promote(*best, fmt::format("{}{}, {} were needed; {}", heard, lost, needed, e.operator_accepts_loss ? "an operator accepted the loss" : "failover.mode is available"),
                    fmt::format("acknowledged writes that only {} and copies on {} have", e.old_owner.name.empty() ? "the old owner" : e.old_owner.name, fmt::join(silent, ", ")));
   }
-  if (!all.empty() && (e.operator_accepts_loss || (e.mode == FailoverMode::available && size == 0))) {
-    const FenceAnswer* best = highest_on_most(all, e.segments);
+  if (!all.empty() && (e.operator_accepts_loss || (e.mode == FailoverMode::available && size == 0 && std::ranges::any_of(all, [&](const FenceAnswer* a) { return holds_all(*a); })))) {
+    Answers whole = all;
+    if (!e.operator_accepts_loss) std::erase_if(whole, [&](const FenceAnswer* a) { return !holds_all(*a); });
+    const FenceAnswer* best = highest_on_most(whole, e.segments);
     return promote(*best, fmt::format("{}; {} holds most of what answered; {}", heard, best->from.name, e.operator_accepts_loss ? "an operator accepted the loss" : "failover.mode is available"),
                    fmt::format("every write that {} had not got when it fell behind, whatever was promised for it", best->from.name));
   }

@@ -53,6 +53,7 @@ struct FenceAnswer {
   Generation fence;                      // answers to another fence do not count
   Generation highest;                    // generation that it has seen
   std::vector<Position> heads;           // of the partition's segments in order; {0, 0}: nothing, or a copy not complete
+  std::uint32_t half = 0;                // copies not complete: better than nothing where nobody has more
 };
 
 struct Election {
@@ -65,6 +66,7 @@ struct Election {
   std::uint32_t replication_factor = 1;
   FailoverMode mode = FailoverMode::consistent;
   bool operator_accepts_loss = false;    // and vouches that the old owner has stopped
+  bool may_begin_empty = false;          // an operator or its formation has said so of what nobody holds
   bool first_term = false;               // it never had an owner (generation 0): there is nothing to lose
   bool serve_after_loss = true;          // node.on_empty_start: serve
   std::string placement_primary;         // wins ties where nothing is held
@@ -83,7 +85,8 @@ struct Choice {
 // Chosen is the one whose head is highest on most segments, ties by smallest name, once all members have answered, or enough of
 // them and the old owner's grants have run out (until then a promoted one could not serve anyway, so waiting for more costs
 // nothing). The old owner itself, if the same process answers, goes on under the new generation: it lacks nothing, and what has
-// refused its old generation would not take it otherwise. Without an operator only members are promoted; with nobody in the set
+// refused its old generation would not take it otherwise. An owner that has come to hold a part only, and serves nothing, gives way to one
+// that holds everything it does and all of the rest. Without an operator only members are promoted; with nobody in the set
 // no grant is out either, and mode `available` may take another, saying what may be gone. When the owner and all members have
 // been replaced by new processes, nothing can be waited for (two processes never run under one name at once).
 [[nodiscard]] Choice choose(const Election& election, const FailoverTimes& times, BootMicros now);

@@ -16,6 +16,7 @@ constexpr MonoMicros fence_again_us = 300'000;
 void Leader::look_at_partition(const Partition& partition, const PartitionOwner& row, MonoMicros now) {
   // An owner that came back when it had already been fenced, by this leader or one before it, serves no more under its generation, and
   // nobody else may be promoted while it lives: it gets another one.
+  // The same of one that cannot come to hold what it is to serve.
   const bool owner_lives = row.owner && lives(*row.owner, row.incarnation);
   const auto reported = reported_.find(row.id);
   const bool fenced_off = owner_lives && reported != reported_.end() && reported->second.from == *row.owner && !reported->second.serving && reported->second.generation > row.generation;
@@ -47,6 +48,7 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   election.replication_factor = options_.settings.replication_factor;
   election.mode = options_.mode;
   election.operator_accepts_loss = accepted;
+  election.may_begin_empty = accepted || row.root.has_value();
   election.placement_primary = partition.primary;
   election.serve_after_loss = false;  // emptiness is never served on a leader's word alone
   for (const auto& [name, answer] : failover.answers) election.answers.push_back(answer);
@@ -55,16 +57,18 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   bool nothing = !election.answers.empty();
   for (const std::string& name : partition.members()) nothing = nothing && ((!mirror_.members().contains(name) && !outside_.connected(name)) || failover.answers.contains(name));
   for (const FenceAnswer& answer : election.answers) nothing = nothing && std::ranges::all_of(answer.heads, [](Position head) { return head == Position{}; });
-  if (nothing && accepted) {
+  bool lacks = false;
+  for (std::uint32_t i = 0; i < partition.segments; ++i) lacks = lacks || std::ranges::all_of(election.answers, [&](const FenceAnswer& answer) { return i >= answer.heads.size() || answer.heads[i] == Position{}; });
+  if (accepted && lacks && !election.answers.empty() && !row.root) {
     // Somebody who is only silent may wake with all of it: the wish is not to begin empty beside him.
     for (const std::string& name : partition.members()) {
       if (failover.answers.contains(name) || membership_->state(name) >= MemberState::lost) continue;
       return waits(fmt::format("an operator has accepted the loss; {} may wake and have it, and is waited for until it is lost (failover.grace)", name));
     }
-    return begin_again(partition, row);
   }
+  if (accepted && nothing) return begin_again(partition, row);
   Choice choice = choose(election, options_.failover, now);
-  if (nothing && choice.kind != Choice::Kind::wait) {
+  if (nothing && !row.root && choice.kind != Choice::Kind::wait) {
     choice.kind = Choice::Kind::unavailable;
     std::vector<std::string> away;
     for (const Member& member : election.set.members) {
@@ -148,7 +152,10 @@ void Leader::fenced(const std::string& node, const protocol::Fenced& answer) {
     one.from = {node, Incarnation{answer.incarnation}};
     one.fence = answer.generation;
     one.highest = answer.highest;
-    for (const protocol::Fenced::Row& row : answer.rows) one.heads.push_back(row.whole && row.history != HistoryId{} ? row.head.at : Position{});
+    for (const protocol::Fenced::Row& row : answer.rows) {
+      one.heads.push_back(row.whole && row.history != HistoryId{} ? row.head.at : Position{});
+      one.half += row.whole ? 0 : 1;
+    }
     failover.answers[node] = std::move(one);
     return;
   }
@@ -171,7 +178,11 @@ void Leader::promote(const Partition& partition, const PartitionOwner& row, cons
   }
   Ownership next = mirror_.ownership()->value;
   for (PartitionOwner& held : next.partitions) {
-    if (held.id == row.id) held = promotion(row.id, failover.fence, choice);
+    if (held.id != row.id) continue;
+    held = promotion(row.id, failover.fence, choice);
+    // What is accepted as lost, a part of which nobody holds, may be begun empty; an owner that goes on may still do what it might.
+    if (mirror_.accepted().contains(to_string(row.id))) held.root = RootCause::restarted_empty;
+    else if (row.owner == choice.chosen.name && row.incarnation == choice.chosen.incarnation) held.root = row.root;
   }
   std::vector<etcd::Operation> with = {etcd::Put{keys.synchronised(row.id), encode(SynchronisedSet{failover.fence, {}}), {}}};
   const std::string id = to_string(row.id);
@@ -193,20 +204,27 @@ void Leader::look_at_accepted() {
   for (const auto& [text, wish] : mirror_.accepted()) {
     const auto id = parse_partition_id(text);
     const PartitionOwner* row = id ? mirror_.ownership()->value.find(*id) : nullptr;
-    if (row != nullptr && (!row->owner || !lives(*row->owner, row->incarnation))) continue;
+    // An owner that does not serve yet may turn out not to be able to.
+    if (row != nullptr && (!row->owner || !lives(*row->owner, row->incarnation) || row->state == PartitionState::recovering)) continue;
     run({etcd::Compare::unchanged_since(keys.accepted() + text, wish.changed)}, {etcd::Delete{etcd::Keys::one(keys.accepted() + text)}},
         fmt::format("an operator's word that partition {} may begin anew is withdrawn: {}", text, row != nullptr ? *row->owner + " owns it" : "it is none of this region"));
     return;
   }
 }
 
-// Nobody holds anything of it, and an operator has said that it may begin anew.
+// Nobody holds anything whole of it, and an operator has said that it may begin anew.
 void Leader::begin_again(const Partition& partition, const PartitionOwner& row) {
   const KeyNames& keys = mirror_.keys();
-  for (const std::string& name : partition.members()) {
+  std::vector<std::string> members = partition.members();
+  const auto half = [&, id = row.id](const std::string& name) {
+    const auto answer = failovers_[id].answers.find(name);
+    return answer == failovers_[id].answers.end() ? 0u : answer->second.half;
+  };
+  std::ranges::stable_sort(members, std::greater<>(), half);
+  for (const std::string& name : members) {
     const auto member = mirror_.members().find(name);
     if (member == mirror_.members().end()) continue;
-    outside_.say(Weight::warning, "loss_accepted", fmt::format("partition {} begins anew, empty, at {}: an operator has accepted the loss", partition.first.value(), name));
+    outside_.say(Weight::warning, "loss_accepted", fmt::format("partition {} begins anew at {}, with {}: an operator has accepted the loss", partition.first.value(), name, half(name) > 0 ? "copies that were not finished" : "nothing"));
     Ownership next = mirror_.ownership()->value;
     for (PartitionOwner& held : next.partitions) {
       if (held.id != row.id) continue;
@@ -215,12 +233,12 @@ void Leader::begin_again(const Partition& partition, const PartitionOwner& row) 
       held.generation = failovers_[row.id].fence;
       held.state = PartitionState::recovering;
       held.root = RootCause::restarted_empty;
-      held.reason = "begins anew, empty: an operator has accepted the loss";
+      held.reason = "begins anew: an operator has accepted the loss";
     }
     write(std::move(next),
           {etcd::Compare::unchanged_since(keys.member(name), member->second.changed), etcd::Compare::unchanged_since(keys.accepted(row.id), mirror_.accepted().at(to_string(row.id)).changed)},
           {etcd::Put{keys.synchronised(row.id), encode(SynchronisedSet{failovers_[row.id].fence, {}}), {}}, etcd::Delete{etcd::Keys::one(keys.accepted(row.id))}},
-          fmt::format("partition {} begins anew, empty, at {}: an operator has accepted the loss", partition.first.value(), name));
+          fmt::format("partition {} begins anew at {}: an operator has accepted the loss", partition.first.value(), name));
     return;
   }
 }

@@ -191,13 +191,7 @@ void NodeRoles::step(Role& role) {
     case RolePhase::pulling:
       if (!pulled(role)) return;
       if (const std::string why = cannot_own(role); !why.empty()) {
-        if (why != role.impossible) say(role, Weight::error, "possession_impossible", why);
-        role.reason = role.impossible = why;
-        role.phase = RolePhase::asking;   // somebody may come who holds it
-        role.asked_at = role.again_at = now + options_.ask_us;
-        role.asked.clear();
-        role.holders.clear();
-        return;
+        return ask_again(role, Weight::error, "possession_impossible", why);
       }
       role.phase = RolePhase::waiting;
       role.reason = "waiting for its own last grant to run out";
@@ -234,21 +228,40 @@ bool NodeRoles::pulled(Role& role) {
     return true;
   });
   if (role.pulls.empty()) return true;
-  // Who had more has gone, or cannot give it: what is left is asked for again.
+  // Who had more has gone, or cannot give it: what is left is asked for again. Where what nobody gives may be lost, it is not.
   for (const Pull& pull : role.pulls) {
     const SegmentId segment{static_cast<std::uint16_t>(role.first.value() + pull.segment)};
     const auto state = replicator_.following(segment);
     if (peers_.contains(pull.from) && state.phase != replication::FollowPhase::refused) continue;
+    if (peers_.contains(pull.from) && role.root) {
+      say(role, Weight::warning, "loss_accepted", fmt::format("{} has more of segment {} and does not give it ({}): an operator has accepted the loss", pull.from, segment.value(), state.reason));
+      replicator_.unfollow(segment);
+      std::erase_if(role.pulls, [&](const Pull& one) { return one.segment == pull.segment; });
+      return role.pulls.empty();
+    }
     each_segment(role, [&](SegmentId one) { replicator_.unfollow(one); });
-    say(role, Weight::warning, "possession_again", fmt::format("{} had more of segment {} and does not give it ({})", pull.from, segment.value(), state.reason));
-    role.phase = RolePhase::asking;
-    role.asked_at = outside_.now();
-    role.asked.clear();
-    role.holders.clear();
-    role.pulls.clear();
+    const std::string why = fmt::format("{} had more of segment {} and does not give it ({})", pull.from, segment.value(), state.reason);
+    const bool gone = !peers_.contains(pull.from);
+    ask_again(role, Weight::warning, "possession_again", why);
+    if (gone) {
+      role.impossible.clear();
+      role.asked_at = outside_.now();
+      role.again_at = 0;
+    }
     return false;
   }
   return false;
+}
+
+// It does not come to hold what it is to serve. Somebody may come who has it; and the leader hears of it, who may know a better owner.
+void NodeRoles::ask_again(Role& role, Weight weight, std::string_view event, const std::string& why) {
+  if (why != role.impossible) say(role, weight, event, why);
+  role.reason = role.impossible = why;
+  role.phase = RolePhase::asking;
+  role.asked_at = role.again_at = outside_.now() + options_.ask_us;
+  role.asked.clear();
+  role.holders.clear();
+  role.pulls.clear();
 }
 
 // Empty: it may. A blank segment begins a history only where the region says that there was none, or that it may be lost.
@@ -257,8 +270,9 @@ std::string NodeRoles::cannot_own(const Role& role) const {
   each_segment(role, [&](SegmentId segment) {
     const store::SegmentState state = store_.state(segment);
     if (!why.empty()) return;
+    if (role.root) return;
     if (state.copying) why = fmt::format("segment {} is a copy that was not finished", segment.value());
-    else if (state.head == Position{} && !role.root) why = fmt::format("nobody who answers holds segment {}; an empty one is not served", segment.value());
+    else if (state.head == Position{}) why = fmt::format("nobody who answers holds segment {}; an empty one is not served", segment.value());
   });
   return why;
 }
@@ -267,12 +281,14 @@ void NodeRoles::begin_term(Role& role) {
   const HistoryId history{outside_.random()};
   const WallMicros now = outside_.wall_now();
   each_segment(role, [&](SegmentId segment) {
+    store_.keep_half_copy(segment);
     const Position begins = store_.begin_term(segment, {role.term->generation(), outside_.random(), history, role.root.value_or(RootCause::created)}, now);
     replicator_.held().reset(segment, begins);
     replicator_.held().set_copies(segment, static_cast<std::uint16_t>(options_.replication_factor));
   });
   role.phase = RolePhase::serving;
   role.reason.clear();
+  role.impossible.clear();
   ++counters_.terms_begun;
   count_only(role, role.term->counted(), false);
   say(role, Weight::info, "serving_began", fmt::format("this node serves it (generation {})", role.term->generation().value()));
@@ -436,8 +452,8 @@ std::vector<protocol::Heartbeat::Owned> NodeRoles::owned() const {
       if (mine && role.granter.highest() > row->generation) out.push_back({id.low, role.granter.highest(), false, {}});
       continue;
     }
-    if (role.phase == RolePhase::stopped && outside_.now() - role.stopped_at > stopped_most_us) {
-      // Whoever asked for the hand-over is gone, or will not end it. What has stopped goes on under another generation only.
+    if (!role.impossible.empty() || (role.phase == RolePhase::stopped && outside_.now() - role.stopped_at > stopped_most_us)) {
+      // It cannot own it; or whoever asked for the hand-over is gone, or will not end it. What has stopped goes on under another generation only.
       out.push_back({id.low, Generation{role.term->generation().value() + 1}, false, {}});
       continue;
     }

@@ -124,6 +124,7 @@ class NodeRoles {
   void plan_pulls(Role& role);
   [[nodiscard]] bool pulled(Role& role);
   [[nodiscard]] std::string cannot_own(const Role& role) const;
+  void ask_again(Role& role, Weight weight, std::string_view event, const std::string& why);
   void begin_term(Role& role);
   void end_term(Role& role, const std::string& why);
   void keep_set(Role& role);

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "cluster/record/record_table.hpp"
+#include "cluster/base/assert.hpp"
 #include "cluster/store/replica_records.hpp"
 
 namespace zaris::store {
@@ -210,6 +211,32 @@ ReplicaAnswer StoreImpl::finish_copy(SegmentId id) {
     end_copy(s);
   }
   return answer;
+}
+
+void StoreImpl::keep_half_copy(SegmentId id) {
+  Segment& s = segment(id);
+  std::vector<std::shared_ptr<const LogChunk>> chunks;  // freed after the lock
+  {
+    const std::lock_guard hold(s.lock);
+    if (!s.copy) return;
+    ZARIS_ASSERT(s.role.load(std::memory_order_relaxed) == SegmentRole::replica, id.value());
+    end_copy(s);
+    while (!s.marks.empty()) s.erase_mark(s.marks.begin());  // they speak of more than is here
+    while (auto chunk = s.log.oldest()) {
+      s.reclaim_tombstones(*chunk);
+      chunks.push_back(s.log.drop_oldest());
+    }
+    // What the copy had not reached yet is of before, and may be newer than where the copy stood.
+    Revision highest = s.head().revision;
+    for (std::uint16_t i = 0; i < s.slots; ++i) {
+      s.table(Slot{static_cast<std::uint16_t>(s.first.value() + i)}).visit([&](Word word) {
+        highest = std::max(highest, trusted_record(held(word).bytes()).position().revision);
+      });
+    }
+    s.log.restart(highest);
+    s.lineage = Lineage();
+  }
+  moved(id);
 }
 
 }  // namespace zaris::store

@@ -285,6 +285,9 @@ class Store {
   virtual ReplicaAnswer copy_page(SegmentId segment, const CopyPage& page, WallMicros now) = 0;
   // "Digests are equal, keep the records": the copy is whole at once. Gap: pages or runs have come since begin_copy.
   virtual ReplicaAnswer finish_copy(SegmentId segment) = 0;
+  // The copy is not made whole by anybody any more, and an operator has accepted what is missing: what has come stays, and the segment is blank
+  // otherwise, so that begin_term begins a root behind all that it holds. Nothing where no copy is on its way.
+  virtual void keep_half_copy(SegmentId segment) = 0;
   // Gap: our log does not reach their head yet, or theirs is off our lineage. While a copy is on its way they are kept
   // out of sight until it is whole.
   virtual ReplicaAnswer put_marks(SegmentId segment, const MarksSince& marks) = 0;

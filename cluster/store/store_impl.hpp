@@ -66,6 +66,7 @@ class StoreImpl final : public Store {
 
   void set_role(SegmentId segment, SegmentRole role) override;
   Position begin_term(SegmentId segment, const Term& term, WallMicros now) override;
+  void keep_half_copy(SegmentId segment) override;
   ReplicaAnswer append_run(SegmentId segment, const ReplicaRun& run, WallMicros now) override;
   ReplicaAnswer begin_copy(SegmentId segment, const CopyStart& start, WallMicros now) override;
   ReplicaAnswer copy_page(SegmentId segment, const CopyPage& page, WallMicros now) override;

@@ -179,6 +179,71 @@ TEST(Region, what_is_accepted_as_lost_is_not_begun_empty_beside_a_holder_that_sl
   }
 }
 
+// One node is being copied to when the others go.
+struct HalfCopied : Formed {
+  explicit HalfCopied(std::uint64_t seed) : Formed({.seed = seed, .keys = 20'000, .writes_per_step = 200, .log_budget_bytes = 16u << 10, .log_pin_bytes = 16u << 10, .window_bytes = 16u << 10}), half((*leader() + 1) % size()) {
+    write(false);
+    run_for(second);
+    kill(half);
+    run_for(8 * second);
+    start(half);
+    EXPECT_TRUE(run_until([&] { return copying(); }, 20 * second)) << story();
+  }
+  bool copying() {
+    for (std::uint16_t s = 0; s < 8; ++s) {
+      if (store(half).state(SegmentId{s}).copying) return true;
+    }
+    return false;
+  }
+  std::uint64_t keys(std::size_t node) {
+    std::uint64_t all = 0;
+    for (std::uint16_t s = 0; s < 8; ++s) all += store(node).state(SegmentId{s}).live_keys;
+    return all;
+  }
+  std::size_t half;
+};
+
+// Nobody has the rest any more: an operator's word gives it the partitions with what it has got.
+TEST(Region, a_copy_that_nobody_can_finish_is_served_when_an_operator_says_so) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    HalfCopied world(seed);
+    for (std::size_t node = 0; node < world.size(); ++node) {
+      if (node != world.half) world.kill(node);
+    }
+    ASSERT_TRUE(world.copying());
+    const std::uint64_t had = world.keys(world.half);
+    EXPECT_GT(had, 0u);
+    for (std::size_t node = 0; node < world.size(); ++node) world.start(node);
+    world.run_for(10 * second);
+    EXPECT_FALSE(world.all_served());
+    world.accept_empty();
+    ASSERT_TRUE(world.run_until([&] { return world.healthy(); }, 60 * second)) << "seed " << seed << '\n' << world.story();
+    ASSERT_TRUE(world.run_until([&] { return world.whole(); }, 60 * second)) << world.story();
+    for (std::size_t node = 0; node < world.size(); ++node) EXPECT_EQ(world.keys(node), had) << node;
+    world.write(true);
+    world.run_for(2 * second);
+    world.write(false);
+    ASSERT_TRUE(world.run_until([&] { return world.check().find("is not what it is at") == std::string::npos; }, 10 * second)) << world.check();
+  }
+}
+
+// Somebody who has everything is only asleep when the operator speaks: nothing is lost.
+TEST(Region, a_half_copy_is_not_served_beside_a_holder_that_sleeps) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    HalfCopied world(seed);
+    const std::size_t sleeps = (world.half + 1) % world.size(), dies = (world.half + 2) % world.size();
+    world.pause(sleeps, true);
+    world.kill(dies);
+    world.run_for(6 * second);
+    world.accept_empty();
+    world.run_for(static_cast<MonoMicros>(seed) * second);
+    world.pause(sleeps, false);
+    world.start(dies);
+    ASSERT_TRUE(world.run_until([&] { return world.all_served(); }, 60 * second)) << "seed " << seed << '\n' << world.story();
+    expect_sound(world);
+  }
+}
+
 // A node is told to stop just after another has died: what it holds is needed, and it stays until somebody has taken over.
 TEST(Region, a_node_that_is_stopped_after_another_died_waits_for_the_failover) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {

@@ -13,7 +13,6 @@ using region::Weight;
 namespace {
 constexpr MonoMicros silence_us = 5'000'000;
 constexpr MonoMicros dial_us = 50'000;
-constexpr std::size_t window_bytes = 1u << 20;
 }  // namespace
 
 MonoMicros World::SimOutside::now() { return world_.nodes_[self_]->clock(world_.now_); }
@@ -99,7 +98,7 @@ void World::start(std::size_t place) {
   store.segments = options_.segments;
   store.memory_max_bytes = 64u << 20;
   store.log_budget_bytes = options_.log_budget_bytes;
-  store.log_pin_bytes = 64u << 20;
+  store.log_pin_bytes = options_.log_pin_bytes;
   store.seed = random();
   store.cluster_member = true;
   node.store = store::Store::create(store, {});
@@ -342,7 +341,7 @@ void World::pump(SimNode& node) {
     const int mine = node.place < other->place ? 0 : 1;
     if (!l.told_up[mine]) continue;
     std::string out;
-    while (l.bytes[1 - mine] < window_bytes && node.core->next(other->name, out)) {
+    while (l.bytes[1 - mine] < options_.window_bytes && node.core->next(other->name, out)) {
       l.bytes[1 - mine] += out.size();
       l.to[1 - mine].push_back(std::move(out));
       out.clear();

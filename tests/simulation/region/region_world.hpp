@@ -28,6 +28,8 @@ struct WorldOptions {
   std::uint32_t writes_per_step = 4;
   ownership::AckPolicy promise = ownership::AckPolicy::replica;
   std::uint64_t log_budget_bytes = 1u << 20;
+  std::uint64_t log_pin_bytes = 64u << 20;
+  std::size_t window_bytes = 1u << 20;            // on their way between two nodes
   std::vector<MonoMicros> grants;                 // failover.grant of each node; empty: the same for all
   bool skewed_clocks = true;                      // offsets, and rates up to half a percent apart
   ClusterId cluster{1};

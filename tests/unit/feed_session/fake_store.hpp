@@ -137,6 +137,7 @@ class FakeStore final : public store::Store {
   void set_role(SegmentId, store::SegmentRole) override { no(); }
   Position begin_term(SegmentId, const store::Term&, WallMicros) override { no(); }
   store::ReplicaAnswer append_run(SegmentId, const store::ReplicaRun&, WallMicros) override { no(); }
+  void keep_half_copy(SegmentId) override { no(); }
   store::ReplicaAnswer begin_copy(SegmentId, const store::CopyStart&, WallMicros) override { no(); }
   store::ReplicaAnswer copy_page(SegmentId, const store::CopyPage&, WallMicros) override { no(); }
   store::ReplicaAnswer finish_copy(SegmentId) override { no(); }

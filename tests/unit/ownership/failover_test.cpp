@@ -161,6 +161,25 @@ TEST(Choose, AnswersToAnotherFenceOrAboutAnotherPartitionDoNotCountAndTheLastOfO
   EXPECT_EQ(choose(election({b, c}, {answer(c, {at(5, 4), at(5, 4)}), answer(c, {at(5, 4), at(5, 4)})}), {}, late).kind, Kind::recovering) << "one process is one answer";
 }
 
+TEST(Choose, AnOwnerThatHoldsAPartGivesWayToWhoeverHoldsAll) {
+  Election e = election({}, {answer(a, {at(5, 4), at(0, 0)}), answer(b, {at(5, 9), at(4, 1)}), answer(c, {at(5, 8), at(0, 0)})});
+  e.old_lease_gone = false;
+  EXPECT_EQ(choose(e, {}, late).chosen, b);
+  e.answers[1] = answer(b, {at(5, 3), at(4, 1)});
+  EXPECT_EQ(choose(e, {}, late).kind, Kind::recovering) << "something that the owner has would be gone";
+  EXPECT_THAT(choose(e, {}, late).reason, testing::HasSubstr("a holds a part of it"));
+  e.may_begin_empty = true;
+  EXPECT_EQ(choose(e, {}, late).chosen, a);
+}
+
+TEST(Choose, NobodyWhoHoldsAPartIsPromotedByTheModeAlone) {
+  Election e = election({}, {answer(d, {at(5, 90), at(0, 0)})});
+  e.mode = FailoverMode::available;
+  EXPECT_EQ(choose(e, {}, late).kind, Kind::recovering);
+  e.answers.push_back(answer(c, {at(5, 8), at(5, 1)}));
+  EXPECT_EQ(choose(e, {}, late).chosen, c);
+}
+
 TEST(Choose, AnOwnerThatAnswersItselfGoesOnUnderTheNewGeneration) {
   Election e = election({b}, {answer(b, {at(5, 3), at(5, 3)}), answer(a, {at(5, 4), at(5, 4)})});
   e.old_lease_gone = false;

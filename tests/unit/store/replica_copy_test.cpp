@@ -92,6 +92,34 @@ TEST_F(ReplicaCopy, ARunMeanwhileGoesIntoTheTablesOnlyWhereTheyAreCovered) {
   EXPECT_EQ(difference(*owner, *replica), "");
 }
 
+// Nobody finishes it: what there is begins a history of its own, above everything that is held, and can be copied like any other.
+TEST_F(ReplicaCopy, AHalfCopyCanBeKeptAsItIs) {
+  for (int i = 0; i < 100; ++i) put(*owner, "k" + std::to_string(i), "v");
+  own(*replica, 40);
+  for (int i = 0; i < 300; ++i) put(*replica, "old" + std::to_string(i), "of before, and further on");
+  replica->set_role(seg0, SegmentRole::replica);
+  const Position before = replica->state(seg0).head;
+  ASSERT_EQ(replica->begin_copy(seg0, copy_start(*owner), start_time).outcome, ReplicaOutcome::ok);
+  auto walk = owner->begin_walk(seg0, {}, std::nullopt);
+  ASSERT_EQ(replica->copy_page(seg0, copy_page(walk->next(WalkLimits{60, 1 << 20})), start_time).outcome, ReplicaOutcome::ok);
+  const std::uint64_t held = replica->state(seg0).live_keys;
+  replica->keep_half_copy(seg0);
+  EXPECT_FALSE(replica->state(seg0).copying);
+  const Position begins = replica->begin_term(seg0, {Generation{70}, 7, HistoryId{77}, RootCause::restarted_empty}, start_time);
+  EXPECT_GT(begins.revision, before.revision) << "something that is held is as new";
+  EXPECT_EQ(replica->lineage(seg0).root().cause, RootCause::restarted_empty);
+  EXPECT_EQ(replica->lineage(seg0).root().history, HistoryId{77});
+  EXPECT_EQ(replica->state(seg0).live_keys, held);
+  put(*replica, "k1", "goes on");
+  auto third = make_member(1, 3);
+  third->set_role(seg0, SegmentRole::replica);
+  EXPECT_EQ(copy_all(*replica, *third, WalkLimits{50, 1 << 20}).outcome, ReplicaOutcome::ok);
+  EXPECT_EQ(difference(*replica, *third), "");
+  replica->set_role(seg0, SegmentRole::replica);
+  replica->keep_half_copy(seg0);
+  EXPECT_EQ(replica->lineage(seg0).root().history, HistoryId{77}) << "there is none on its way";
+}
+
 TEST_F(ReplicaCopy, ADeleteThatCameBeforeItsPageIsRemembered) {
   put(*owner, "k", "1");
   put(*owner, "k", "2");
