@@ -65,7 +65,8 @@ struct LinkOpening {
   Scope scope;
   SiteEpoch site_epoch;                            // as the follower knows it
   FollowerTerm follower_term;
-  bool adopt_data = false;                         // an operator's --yes: scope with data, or another source
+  bool adopt_data = false;                         // consent of an operator: the scope holds data
+  bool replace_source = false;                     // the same: the link has followed another source
   bool reopens = false;                            // this follower had the link open with this scope before
   std::uint64_t live_keys = 0;                     // in the scope, outside the scope that the link has registered already
   WallMicros now_us = 0;
@@ -113,7 +114,7 @@ class Coordinator {
 
   [[nodiscard]] virtual std::shared_ptr<const LinkRegister> links() const = 0;
   // Registers the link or finds it registered. Errors: `scope_mismatch` (overlaps another link's scope),
-  // `scope_holds_data` (needs adopt_data), `source_changed` (needs adopt_data), `term_superseded`, `epoch_superseded` (an
+  // `scope_holds_data` (needs adopt_data), `source_changed` (needs replace_source), `term_superseded`, `epoch_superseded` (an
   // older site epoch, or this region is the active side), `link_name_invalid`.
   [[nodiscard]] virtual Result<LinkOpened> open_link(const LinkOpening& opening) = 0;
   // Its scope is no standby any more; the site epoch of the scope stays known. False: no such link.

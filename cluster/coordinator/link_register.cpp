@@ -64,7 +64,7 @@ Result<LinkOpened> admit(const LinkRegister& links, SiteEpoch known_epoch, const
                      "one follower runs a link: stop one of the two or give it another name; the one that is to go on is restarted last");
     }
     if (before->source_cluster != opening.source_cluster) {
-      if (!opening.adopt_data) {
+      if (!opening.replace_source) {
         return failure("source_changed", fmt::format("link {} is fed by cluster {}, the asker by cluster {}", link,
                                                      hex16(before->source_cluster.value()), hex16(opening.source_cluster.value())),
                        "if the source was replaced on purpose: zaris link accept-source; else give this link another name");

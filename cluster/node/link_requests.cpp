@@ -88,6 +88,7 @@ Status RequestExecutor::open_link(const Frame& frame, std::string& out) {
   opening.follower_term = request.follower_term;
   opening.adopt_data = request.adopt_data;
   opening.reopens = request.reopens;
+  opening.replace_source = request.replace_source;
   opening.now_us = now_;
   if (request.source_cluster == node_.coordinator.cluster_id()) {
     return refuse(frame, out, Status::source_changed, "the source is this cluster itself", "check the link's source and target");

@@ -66,7 +66,7 @@ bool take_mark(std::string_view& bytes, Mark& out) {
 void encode(std::string& out, std::uint32_t correlation, const OpenLinkRequest& request) {
   const std::size_t at = begin_frame(out, Opcode::open_link, 0, correlation);
   Packer pack(out);
-  pack.array(8);
+  pack.array(9);
   pack.str(request.link);
   pack.u64(request.source_cluster.value());
   pack.bin(request.scope_text);
@@ -75,6 +75,7 @@ void encode(std::string& out, std::uint32_t correlation, const OpenLinkRequest& 
   pack.boolean(request.adopt_data);
   pack.boolean(request.check_only);
   pack.boolean(request.reopens);
+  pack.boolean(request.replace_source);
   end_frame(out, at);
 }
 
@@ -89,6 +90,7 @@ bool decode(std::string_view body, OpenLinkRequest& out) {
   out.adopt_data = places.boolean();
   out.check_only = places.boolean();
   out.reopens = places.boolean();
+  out.replace_source = places.boolean();
   return whole(in, places);
 }
 

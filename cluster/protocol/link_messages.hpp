@@ -20,10 +20,11 @@ inline constexpr std::size_t link_name_bytes_max = 255;
 inline constexpr std::uint32_t would_lose_max = 1000;       // records named by one answer
 inline constexpr std::uint32_t may_lose_max = 1u << 20;      // keys that a batch may name: gathered over several answers
 
-// ---- OpenLink: [0 link, 1 source cluster, 2 scope text, 3 site epoch, 4 follower term, 5 adopt data, 6 check only, 7 reopens]
+// ---- OpenLink: [0 link, 1 source cluster, 2 scope text, 3 site epoch, 4 follower term, 5 adopt data, 6 check only, 7 reopens, 8 replace source]
 // adopt_data: a scope that holds data here becomes a standby only with it (`--yes`). check_only: nothing is registered; the answer is what the node
 // would say (identity and epoch alone). Where a region has several owners each is asked so first. reopens: this follower has had the link open with this
 // scope since it started; where another one has given it another scope meanwhile, TermSuperseded.
+// replace_source: an operator has accepted this source in place of another one; consent to nothing else.
 struct OpenLinkRequest {
   std::string_view link;
   ClusterId source_cluster;
@@ -33,6 +34,7 @@ struct OpenLinkRequest {
   bool adopt_data = false;
   bool check_only = false;
   bool reopens = false;
+  bool replace_source = false;
 };
 // [0 cluster id, 1 segments, 2 key_bytes_max, 3 value_bytes_max, 4 memory_max_bytes, 5 live_bytes, 6 live_keys,
 //  7 generation seen, 8 site epoch]. ScopeMismatch, Conflict (holds data), TermSuperseded, EpochSuperseded,

@@ -50,7 +50,7 @@ struct LinkConfig {
 // ---- what the shell must do ---------------------------------------------------------------------------------------
 // Requests to the target are answered by the on_… call of the same name with the same id; an id whose attempt is over
 // (the core asked anew) is ignored when it comes late.
-struct OpenLinkRequest { std::uint64_t id; std::string link; ClusterId source; Scope scope; SiteEpoch site_epoch; FollowerTerm term; bool adopt_data, reopens; };
+struct OpenLinkRequest { std::uint64_t id; std::string link; ClusterId source; Scope scope; SiteEpoch site_epoch; FollowerTerm term; bool adopt_data, reopens, replace_source; };
 // Answered only when every target segment has been spoken for by the one node that serves it.
 struct ReadMarksRequest { std::uint64_t id; std::string link; ScopeId scope; Durability durability; };
 // Do the owners hold just these tokens, each those of its segments?

@@ -176,6 +176,7 @@ class LinkCore final : public Link {
   void accept_roots();
   void forget_cursors();
   void forget_held_removals();
+  [[nodiscard]] Result<void> paused_says_nothing() const;
 
   // ---- link_segments.cpp
   [[nodiscard]] std::span<Lane> lanes_of(SegmentState& segment) { return {lanes_.data() + segment.first_lane, segment.lane_count}; }
@@ -336,7 +337,6 @@ class LinkCore final : public Link {
   bool accept_ahead_ = false;
   bool accept_standby_ = false;            // until everything has caught up once, each segment may begin anew once
   bool opened_here_ = false;               // the target has had the link open with this scope, for this process
-  bool adopting_ = false;                  // the target has said that the scope holds data
   bool removal_held_ = false;
   LinkStatus counted_;                     // the counters of status()
 };

@@ -112,7 +112,7 @@ void LinkCore::open_target() {
   if (own_sessions_.size() > own_sessions_max) own_sessions_.pop_front();
   request_ = control_id();
   const bool source_accepted = row_.accepted && row_.accepted->first == source();
-  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, source_accepted || adopting_, opened_here_});
+  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, config_.adopt_scope_with_data, opened_here_, source_accepted});
 }
 
 void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) {
@@ -122,11 +122,7 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   switch (status) {
     case Status::ok: break;
     case Status::scope_mismatch: return hold("scope_mismatch", why);
-    case Status::conflict:
-      // Consent to give up data that no link brought is none to another source, so it is not sent before it is asked for.
-      if (!config_.adopt_scope_with_data || adopting_) return hold("scope_holds_data", why);
-      adopting_ = true;
-      return open_target();
+    case Status::conflict: return hold("scope_holds_data", why);
     case Status::term_superseded: return hold("term_superseded", why);
     case Status::epoch_superseded: return hold("epoch_superseded", why);
     case Status::source_changed: return hold("source_changed", why);
@@ -136,7 +132,6 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   }
   if (!answer) return again_later("target_unreachable", answer.error().text());
   if (!valid_segment_count(answer->segments)) return again_later("target_malformed", fmt::format("the target says that it has {} segments", answer->segments));
-  adopting_ = false;
   opened_here_ = true;
   target_ = std::move(*answer);
   // Their marks are gone from the target; should this link have such a scope again, that is a first copy and no loss.

@@ -62,10 +62,16 @@ void LinkCore::accept_roots() {
   for (const auto& root : welcome_->roots) row_.accepted_histories.push_back(root.history);
 }
 
+// What it was held for when it was paused may be something else by now; a removal waits in the target, and stays.
+Result<void> LinkCore::paused_says_nothing() const {
+  return failure("nothing_to_accept", "link " + config_.name + " is paused: what it is held for is known when it goes on", "zaris link resume " + config_.name);
+}
+
 Result<void> LinkCore::accept_source(MonoMicros now) {
   now_ = now;
   const bool fits = hold_ && (hold_->code == "source_reset" || hold_->code == "wrong_cluster" || hold_->code == "ahead_of_source" ||
                               hold_->code == "source_changed" || held_for_standby());
+  if (row_.paused) return paused_says_nothing();
   if (!fits) return failure("nothing_to_accept", "link " + config_.name + " is not held because of its source", "zaris link show " + config_.name);
   if (hold_->code == "ahead_of_source") {
     accept_ahead_ = true;
@@ -82,6 +88,7 @@ Result<void> LinkCore::accept_source(MonoMicros now) {
     accept_roots();
   }
   forget_held_removals();
+  for (auto& segment : segments_) segment.removal_accepted = false;  // that was said of another history
   log(LogLine::Level::warning, "accept_source", fmt::format("an operator accepted the source ({}): {}", hold_->code, hold_->text));
   say(Word::accept_source);
   return {};
@@ -89,6 +96,7 @@ Result<void> LinkCore::accept_source(MonoMicros now) {
 
 Result<void> LinkCore::accept_target(MonoMicros now) {
   now_ = now;
+  if (row_.paused) return paused_says_nothing();
   if (!hold_ || hold_->code != "target_changed" || !target_)
     return failure("nothing_to_accept", "link " + config_.name + " is not held because of its target", "zaris link show " + config_.name);
   log(LogLine::Level::warning, "accept_target", fmt::format("an operator accepted target cluster {} in place of {}", hex16(target_->cluster.value()),
@@ -102,6 +110,7 @@ Result<void> LinkCore::accept_target(MonoMicros now) {
 
 Result<void> LinkCore::accept_removal(MonoMicros now) {
   now_ = now;
+  if (hold_ && !row_.paused) return failure("nothing_to_accept", "link " + config_.name + " is held because of " + hold_->code + ": that comes first", "zaris link show " + config_.name);
   if (!removal_held_) return failure("nothing_to_accept", "link " + config_.name + " is not held because of a large removal", "zaris link show " + config_.name);
   log(LogLine::Level::warning, "accept_removal", "an operator accepted the large removal, this once");
   removal_held_ = false;

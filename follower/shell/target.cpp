@@ -204,6 +204,7 @@ protocol::OpenLinkRequest Target::as_opened() const {
   open.follower_term = opened_->term;
   open.adopt_data = opened_->adopt_data;
   open.reopens = opened_->reopens;
+  open.replace_source = opened_->replace_source;
   return open;
 }
 

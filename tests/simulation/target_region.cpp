@@ -50,6 +50,7 @@ Status TargetRegion::open_link(const follower::OpenLinkRequest& request, std::st
   opening.follower_term = request.term;
   opening.adopt_data = request.adopt_data;
   opening.reopens = request.reopens;
+  opening.replace_source = request.replace_source;
   if (register_.find(request.link) == nullptr) {
     store::ScanRequest scan;
     scan.scope = request.scope;

@@ -85,6 +85,7 @@ TargetNodes::Opened TargetNodes::open_link(std::size_t node, const follower::Ope
   opening.follower_term = request.term;
   opening.adopt_data = request.adopt_data;
   opening.reopens = request.reopens;
+  opening.replace_source = request.replace_source;
   if (region_ != nullptr && (region_->etcd_cut(node) || region_->isolated(node))) {
     // What is in the register already is admitted from memory; a change needs etcd.
     const auto* known = register_.find(request.link);

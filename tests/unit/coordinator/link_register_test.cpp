@@ -61,7 +61,9 @@ TEST(LinkRegisterTest, WhoIsAdmitted) {
       {"an older site epoch", [](auto& o) { o.site_epoch = SiteEpoch{3}; }, "epoch_superseded"},
       {"a newer site epoch", [](auto& o) { o.site_epoch = SiteEpoch{5}; }, ""},
       {"another source", [](auto& o) { o.source_cluster = ClusterId{2}; }, "source_changed"},
-      {"another source with yes", [](auto& o) { o.source_cluster = ClusterId{2}, o.adopt_data = true; }, ""},
+      {"another source with yes", [](auto& o) { o.source_cluster = ClusterId{2}, o.replace_source = true; }, ""},
+      {"another source with a yes that is about data", [](auto& o) { o.source_cluster = ClusterId{2}, o.adopt_data = true; }, "source_changed"},
+      {"data with a yes that is about the source", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}), o.live_keys = 3, o.replace_source = true; }, "scope_holds_data"},
   };
   for (const auto& row : table) {
     auto opening = opening_of("one", scope_of({"t1:"}));

@@ -186,7 +186,8 @@ TEST(LinkStart, AnotherSourceUnderTheNameIsHeldUntilAccepted) {
   ASSERT_TRUE(w.link->accept_source(w.now)) << w.link->accept_source(w.now).error().text();
   w.settle();
   ASSERT_TRUE(w.until([&] { return w.subscribed.size() >= 4; }));
-  EXPECT_TRUE(w.opened.back().adopt_data) << "the target is told that an operator meant it";
+  EXPECT_TRUE(w.opened.back().replace_source) << "the target is told that an operator meant it";
+  EXPECT_FALSE(w.opened.back().adopt_data) << "which is no consent to give up what no link brought";
   w.bootstrap_all();
   ASSERT_TRUE(w.caught_up());
   w.run(2'000'000);

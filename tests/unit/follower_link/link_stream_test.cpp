@@ -303,6 +303,40 @@ TEST(LinkStream, ALargeRemovalWaitsForAWordAndIsGrantedOnce) {
   EXPECT_FALSE(w.link->accept_removal(w.now));
 }
 
+TEST(LinkStream, ARemovalIsAcceptedOfTheSourceAsItWas) {
+  World w;
+  w.target_live_keys = 10'000;
+  for (auto& s : w.segments) s.head = {Generation{1}, Revision{10}};
+  w.refuse = [&](const ApplyRequest& r) -> std::optional<ApplyAnswer> {
+    if (r.batch.kind != ApplyKind::range || r.batch.removals_left > 600) return std::nullopt;
+    auto a = answer(Status::removal_limit);
+    a->removal_count = 600;
+    return a;
+  };
+  w.start();
+  ASSERT_TRUE(w.until([&] { return w.subscribed.size() >= 2; }));
+  w.bootstrap_all();
+  ASSERT_TRUE(w.held("large_removal"));
+  w.source_up = false;
+  w.cut();
+  w.run(2'000'000);
+  ASSERT_TRUE(w.link->accept_removal(w.now)) << "the source is only away";
+  w.lose_source(0x72);  // and comes back with nothing
+  w.source_up = true;
+  ASSERT_TRUE(w.held("source_reset"));
+  EXPECT_FALSE(w.link->accept_removal(w.now)) << "the other question comes first";
+  ASSERT_TRUE(w.link->pause("wait", w.now));
+  w.settle();
+  EXPECT_FALSE(w.link->accept_source(w.now)) << "paused: nobody knows what it will be held for";
+  ASSERT_TRUE(w.link->resume(w.now));
+  ASSERT_TRUE(w.held("source_reset"));
+  const auto asked = w.subscribed.size();
+  ASSERT_TRUE(w.link->accept_source(w.now));
+  ASSERT_TRUE(w.until([&] { return w.subscribed.size() >= asked + 2; }));
+  w.bootstrap_all();
+  EXPECT_TRUE(w.held("large_removal")) << "what goes now is asked once more";
+}
+
 TEST(LinkStream, SupersededMeansSomebodyElseRunsTheLink) {
   World w;
   w.establish();
