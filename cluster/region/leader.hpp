@@ -66,7 +66,6 @@ class Leader {
   // One partition without an owner that lives.
   struct Failover {
     Generation fence;                        // 0: not minted yet
-    bool minting = false;
     MonoMicros fenced_at = 0;
     std::map<std::string, ownership::FenceAnswer> answers;
     std::map<std::string, MonoMicros> asked; // who was sent the fence, and when

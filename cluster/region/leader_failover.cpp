@@ -32,7 +32,7 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   if (const Barrier barrier = promotion_barrier(since_, coordinator_back_at_, options_.failover); barrier.bars(now)) return waits(barrier.reason);
   Failover& failover = failovers_[row.id];
   if (failover.fence == Generation{}) {
-    if (!failover.minting) mint(row.id);
+    mint(row.id);  // again if it was not written: nothing is looked at while a write is under way
     return waits("a generation is being minted");
   }
   ask_fences(row.id, failover, partition, now);
@@ -116,15 +116,12 @@ void Leader::mint(const PartitionId& id) {
   if (!generation) return;
   const KeyNames& keys = mirror_.keys();
   std::vector<etcd::Compare> guards = {mirror_.generation() ? etcd::Compare::unchanged_since(keys.generation(), mirror_.generation()->changed) : etcd::Compare::absent(keys.generation())};
-  if (run(std::move(guards), {etcd::Put{keys.generation(), encode(*generation), {}}}, fmt::format("generation {} is minted for a failover", generation->value()), [this, id, g = *generation] {
+  run(std::move(guards), {etcd::Put{keys.generation(), encode(*generation), {}}}, fmt::format("generation {} is minted for a failover", generation->value()), [this, id, g = *generation] {
         const auto found = failovers_.find(id);
         if (found == failovers_.end()) return;
         found->second.fence = g;
-        found->second.minting = false;
         found->second.fenced_at = outside_.now();
-      })) {
-    failovers_[id].minting = true;
-  }
+      });
 }
 
 void Leader::ask_fences(const PartitionId& id, Failover& failover, const Partition& partition, MonoMicros now) {

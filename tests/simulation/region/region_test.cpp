@@ -506,53 +506,5 @@ TEST(Region, with_two_of_four_nodes_gone_a_third_that_restarts_gets_in_step) {
   expect_sound(world);
 }
 
-// Mixtures of everything, by seed.
-void chaos(std::uint64_t seed, WorldOptions options) {
-  options.seed = seed;
-  Formed world(options);
-  std::uint64_t x = seed;
-  const auto random = [&](std::uint64_t n) {
-    x = x * 6364136223846793005ull + 1442695040888963407ull;
-    return (x >> 33) % n;
-  };
-  for (int round = 0; round < 8; ++round) {
-    const std::size_t victim = random(world.size()), other = (victim + 1) % world.size();
-    switch (random(9)) {
-      case 0: world.kill(victim); break;
-      case 1: world.pause(victim, true); break;
-      case 2: world.isolate(victim, true); break;
-      case 3: world.cut(victim, other, true); break;
-      case 4: world.cut_etcd(victim, true); break;
-      case 5: world.etcd_down(true); break;
-      case 6: if (world.alive(victim)) world.drain(victim); break;
-      case 7: world.compact_etcd(); break;
-      case 8: world.kill(victim); world.run_for(second / 2); world.start(victim); break;
-    }
-    world.run_for(static_cast<MonoMicros>(random(12'000)) * 1000);
-    if (random(3) != 0) world.heal();
-    // More than one copy lost at once is more than the policy promises to survive.
-    if (!world.run_until([&] { return world.healthy(); }, 1)) {
-      world.heal();
-      ASSERT_TRUE(world.run_until([&] { return world.healthy(); }, 120 * second)) << world.story();
-    }
-    ASSERT_LE(world.figures().most_serving, 1u) << world.story();
-  }
-  expect_sound(world);
-}
-
-TEST(Region, chaos_by_seed) {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    chaos(seed, {});
-    if (HasFatalFailure() || HasNonfatalFailure()) return;
-  }
-}
-
-TEST(Region, chaos_by_seed_with_five_nodes_and_majorities) {
-  for (std::uint64_t seed = 101; seed <= 110; ++seed) {
-    chaos(seed, {.nodes = 5, .replication_factor = 3, .segments = 16, .policy = Durability::majority});
-    if (HasFatalFailure() || HasNonfatalFailure()) return;
-  }
-}
-
 }  // namespace
 }  // namespace zaris::region_simulation
