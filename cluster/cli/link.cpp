@@ -157,7 +157,7 @@ Result<void> would_be_done(const ordered_json& link, const Verb& verb) {
   if (verb.name == std::string_view("resume") && state != "paused") return failure("link_not_paused", "link " + name + " is not paused");
   if (verb.accepts.empty()) return {};
   const std::string code = reason.substr(0, reason.find(':'));
-  if (verb.accepts == "large_removal" && removal_of(link).segments > 0 && (state != "held" || code == "large_removal")) return {};
+  if (verb.accepts == "large_removal" && removal_of(link).segments > 0 && state != "paused" && (state != "held" || code == "large_removal")) return {};
   if (state == "held" && (' ' + std::string(verb.accepts) + ' ').find(' ' + code + ' ') != std::string::npos) return {};
   if (state == "paused") return failure("nothing_to_accept", fmt::format("link {} is paused; whether it is held does not show meanwhile", name), "zaris link resume " + name);
   return failure("nothing_to_accept", fmt::format("link {} is {}{}: that is nothing for {}", name, state, reason.empty() ? "" : " (" + printable(reason) + ")", verb.name), "zaris link show " + name);

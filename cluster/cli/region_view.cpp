@@ -87,7 +87,8 @@ ordered_json node_row(const NodeWord& word, const std::vector<NodeWord>& words, 
                    {"state", word.status ? word.status->state : "silent"},
                    {"error", word.error ? ordered_json(word.error->code + ": " + word.error->what) : ordered_json(nullptr)},
                    {"leader", !best.region->leader.empty() && best.region->leader == word.name},
-                   {"registered", row != nullptr && row->registered},
+                   // Its predecessor's lease may be there still.
+                   {"registered", row != nullptr && row->registered && (!word.region || (word.region->registered && !word.region->name_taken))},
                    {"member_state", row == nullptr || row->state.empty() ? ordered_json(nullptr) : ordered_json(row->state)},
                    {"draining", row != nullptr && row->draining},
                    {"owns", owns},
@@ -272,11 +273,13 @@ std::string lacks_copies(const ordered_json& view, const std::vector<std::string
   std::uint64_t may_hold = 0;
   for (const auto& node : view["nodes"]) {
     const std::string name = node["name"];
-    if (node["registered"].get<bool>() && node["answers"].get<bool>()) {
+    if (node["registered"].get<bool>() && node["answers"].get<bool>() && node["state"] == "serving") {
       may_hold += node["draining"].get<bool>() ? 0 : 1;
       continue;
     }
-    if (std::ranges::find(without, name) == without.end()) return fmt::format("node {} is not there (not waited for with --without {})", name, name);
+    if (std::ranges::find(without, name) != without.end()) continue;
+    const bool there = node["registered"].get<bool>() && node["answers"].get<bool>();
+    return fmt::format("node {} is {} (not waited for with --without {})", name, there ? node["state"].get<std::string>() : "not there", name);
   }
   const std::uint64_t copies = std::min<std::uint64_t>(view["replication"]["factor"].get<std::uint64_t>(), may_hold);
   for (const auto& partition : view["partitions"]) {

@@ -40,12 +40,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 struct ReplayOptions {
-  std::string from, to, ca, cert, key, name = "replay", compare;
+  std::string from, to, ca, cert, key, name = "copy", compare;
   std::vector<std::string> prefixes;
   bool accept_source = false;
 };
 
 constexpr int accepted_max = 10;
+constexpr std::string_view link_prefix = "replay.";
 
 // The child and its folder; both end with this.
 class Follower {
@@ -316,10 +317,14 @@ void add_replay(CLI::App& app, Context& context) {
   sub->add_option("--cert", o->cert, "certificate for the source (PEM)");
   sub->add_option("--key", o->key, "its private key (PEM)");
   sub->add_option("--prefix", o->prefixes, "only keys that begin so (repeatable)");
-  sub->add_option("--name", o->name, "name of the link meanwhile; the same name goes on where a replay broke off");
+  sub->add_option("--name", o->name, "the replay's name, of the link replay.NAME; the same name goes on where a replay broke off")->capture_default_str();
   sub->add_flag("--accept-source", o->accept_source, "go on although the source lost its data or is another one since this replay broke off: the target becomes what it is now");
   sub->add_option("--compare", o->compare, "the source's client address: compare digests at the end (exit 1 if they differ)");
-  sub->callback([&context, o] { context.action = [&context, o] { return replay(context, *o); }; });
+  sub->callback([&context, o] {
+    // Of a name that no follower's link has by mistake: a replay never goes on with one of those.
+    if (!o->name.starts_with(link_prefix)) o->name = std::string(link_prefix) + o->name;
+    context.action = [&context, o] { return replay(context, *o); };
+  });
 }
 
 }  // namespace zaris::cli

@@ -56,11 +56,11 @@ Result<LinkOpened> admit(const LinkRegister& links, SiteEpoch known_epoch, const
                                                     before->follower_term.value(), opening.follower_term.value()),
                      "one follower runs a link at a time; stop this one or let it take the lease");
     }
-    // A scope is changed by whoever starts with it. One that runs and finds another has been taken the place of: opening it again would void
-    // the other's marks, which would do the same in its turn.
-    if (opening.reopens && before->scope != opening.scope) {
-      return failure("term_superseded", fmt::format("link {} was opened with {} since by another follower, which took the place of this one with {}", link,
-                                                    shown(before->scope), shown(opening.scope)),
+    // A scope is changed by whoever starts with it, a source by an operator's word. One that runs and finds another has been taken the place of:
+    // opening it again would void the other's marks, which would do the same in its turn.
+    if (opening.reopens && (before->scope != opening.scope || (before->source_cluster != opening.source_cluster && !opening.replace_source))) {
+      return failure("term_superseded", fmt::format("link {} was opened with {} of cluster {} since by another follower, which took the place of this one with {} of cluster {}", link,
+                                                    shown(before->scope), hex16(before->source_cluster.value()), shown(opening.scope), hex16(opening.source_cluster.value())),
                      "one follower runs a link: stop one of the two or give it another name; the one that is to go on is restarted last");
     }
     if (before->source_cluster != opening.source_cluster) {

@@ -128,7 +128,11 @@ RegionStatus RegionPicture::take(const Of& of) {
         p.generation = row->generation;
       }
       if (const auto set = mirror.synchronised().find(partition.id); set != mirror.synchronised().end()) {
-        for (const ownership::Member& member : set->second.value.members) p.synchronised.push_back(member.name);
+        // Another process under the name has nothing of what the one that is counted had.
+        for (const ownership::Member& member : set->second.value.members) {
+          const auto lives = mirror.members().find(member.name);
+          if (lives != mirror.members().end() && lives->second.value.incarnation == member.incarnation) p.synchronised.push_back(member.name);
+        }
       }
       for (const region::RoleState& role : roles) {
         if (role.id != partition.id) continue;

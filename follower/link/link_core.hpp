@@ -336,6 +336,7 @@ class LinkCore final : public Link {
   Copying copying_;
   bool accept_ahead_ = false;
   bool accept_standby_ = false;            // until everything has caught up once, each segment may begin anew once
+  bool replace_source_ = false;            // an operator has accepted the source, and the target has not heard of it yet
   bool opened_here_ = false;               // the target has had the link open with this scope, for this process
   bool removal_held_ = false;
   LinkStatus counted_;                     // the counters of status()

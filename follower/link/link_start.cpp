@@ -111,8 +111,7 @@ void LinkCore::open_target() {
   own_sessions_.push_back(session_);
   if (own_sessions_.size() > own_sessions_max) own_sessions_.pop_front();
   request_ = control_id();
-  const bool source_accepted = row_.accepted && row_.accepted->first == source();
-  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, config_.adopt_scope_with_data, opened_here_, source_accepted});
+  act(OpenLinkRequest{request_, config_.name, source(), config_.scope, config_.site_epoch, config_.term, config_.adopt_scope_with_data, opened_here_, replace_source_});
 }
 
 void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status status, MonoMicros now) {
@@ -133,6 +132,7 @@ void LinkCore::on_open_link(std::uint64_t id, Result<TargetInfo> answer, Status 
   if (!answer) return again_later("target_unreachable", answer.error().text());
   if (!valid_segment_count(answer->segments)) return again_later("target_malformed", fmt::format("the target says that it has {} segments", answer->segments));
   opened_here_ = true;
+  replace_source_ = false;  // that was consent to one change
   target_ = std::move(*answer);
   // Their marks are gone from the target; should this link have such a scope again, that is a first copy and no loss.
   removed_.insert(removed_.end(), other_scopes_.begin(), other_scopes_.end());

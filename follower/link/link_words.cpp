@@ -62,7 +62,7 @@ void LinkCore::accept_roots() {
   for (const auto& root : welcome_->roots) row_.accepted_histories.push_back(root.history);
 }
 
-// What it was held for when it was paused may be something else by now; a removal waits in the target, and stays.
+// What it was held for when it was paused may be something else by now, and what would be removed something more.
 Result<void> LinkCore::paused_says_nothing() const {
   return failure("nothing_to_accept", "link " + config_.name + " is paused: what it is held for is known when it goes on", "zaris link resume " + config_.name);
 }
@@ -86,6 +86,7 @@ Result<void> LinkCore::accept_source(MonoMicros now) {
                      "change links[].source.cluster_id first");
     }
     accept_roots();
+    replace_source_ = true;
   }
   forget_held_removals();
   for (auto& segment : segments_) segment.removal_accepted = false;  // that was said of another history
@@ -110,7 +111,8 @@ Result<void> LinkCore::accept_target(MonoMicros now) {
 
 Result<void> LinkCore::accept_removal(MonoMicros now) {
   now_ = now;
-  if (hold_ && !row_.paused) return failure("nothing_to_accept", "link " + config_.name + " is held because of " + hold_->code + ": that comes first", "zaris link show " + config_.name);
+  if (row_.paused) return paused_says_nothing();
+  if (hold_) return failure("nothing_to_accept", "link " + config_.name + " is held because of " + hold_->code + ": that comes first", "zaris link show " + config_.name);
   if (!removal_held_) return failure("nothing_to_accept", "link " + config_.name + " is not held because of a large removal", "zaris link show " + config_.name);
   log(LogLine::Level::warning, "accept_removal", "an operator accepted the large removal, this once");
   removal_held_ = false;

@@ -241,7 +241,7 @@ def accepting():
     removal = ["large_removal: 1200 live keys would be removed", "", "large_removal: 34 live keys would be removed"]
     links = {"well": link("well", "running"), "source": link("source", "held", "source_reset: it lost its data"), "target": link("target", "held", "target_changed: another one"),
              "removal": link("removal", "held", "large_removal: 2 segments wait for a word", removal), "both": link("both", "paused", "paused: wait", removal), "paused": link("paused", "paused", "paused")}
-    fit = {("accept-source", "source"), ("accept-target", "target"), ("accept-removal", "removal"), ("accept-removal", "both"), ("resume", "paused"), ("resume", "both")}
+    fit = {("accept-source", "source"), ("accept-target", "target"), ("accept-removal", "removal"), ("resume", "paused"), ("resume", "both")}
     with FakeFollower(**links) as follower:
         admin = ("--admin", follower.url)
         for verb, code in {"accept-source": "nothing_to_accept", "accept-target": "nothing_to_accept", "accept-removal": "nothing_to_accept", "resume": "link_not_paused"}.items():

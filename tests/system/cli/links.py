@@ -119,13 +119,17 @@ with Bench("cli-links") as bench:
 
     # One that broke off is finished with the scope that it has, or given up.
     other = bench.region("broken-off").start("ready")
-    begun = bench.follower(other, [bench.link("rr", a)], name="rr").start()
-    zaris("wait", "link", "rr", "--caught-up", "--timeout", "60s", "--admin", begun.admin_url)
+    begun = bench.follower(other, [bench.link("replay.rr", a)], name="rr").start()
+    zaris("wait", "link", "replay.rr", "--caught-up", "--timeout", "60s", "--admin", begun.admin_url)
     begun.stop()
     run = zaris("replay", "--from", feed, "--to", other.url, *pair, "--name", "rr", "--prefix", "x:", status=9)
-    check(f"another scope: {run.stderr}", (run.stderr.startswith("zaris: scope_mismatch: "), "zaris link drop rr --url" in run.stderr), (True, True))
+    check(f"another scope: {run.stderr}", (run.stderr.startswith("zaris: scope_mismatch: "), "zaris link drop replay.rr --url" in run.stderr), (True, True))
     zaris("replay", "--from", feed, "--to", other.url, *pair, "--name", "rr", "--timeout", "60s", "--compare", a.url)
     assert_equal(a, other, bench.folder)
+
+    # A follower's link is never taken for a replay that broke off, whatever the replay is called.
+    run = zaris("replay", "--from", feed, "--to", b.url, *pair, "--name", "a-to-b", status=9)
+    check("not over a follower's link", run.stderr.startswith("zaris: target_not_empty: "), True)
 
     # Nor without --compare, where an address of the source is known; another region's pins stay, whatever their names.
     def pins():
@@ -135,9 +139,9 @@ with Bench("cli-links") as bench:
     run = zaris("replay", "--from", feed, "--to", d.url, *pair, "--timeout", "60s", "--url", b.url, "--url", a.url)
     check(f"no pin left: {run.stderr}", (pins(), "pin" in run.stderr), (["a-to-b"], False))
     run = zaris("replay", "--from", feed, "--to", e.url, *pair, "--timeout", "60s", "--url", b.url)
-    check(f"a pin left, and said: {run.stderr}", (sorted(pins()), "zaris feed drop replay --url" in run.stderr), (["a-to-b", "replay"], True))
+    check(f"a pin left, and said: {run.stderr}", (sorted(pins()), "zaris feed drop replay.copy --url" in run.stderr), (["a-to-b", "replay.copy"], True))
     assert_equal(a, e, bench.folder)
-    zaris("feed", "drop", "replay", "--url", a.url, "--yes")
+    zaris("feed", "drop", "replay.copy", "--url", a.url, "--yes")
     check("as it said", pins(), ["a-to-b"])
 
     # With the default ports the feed's address is enough. An address of loopback's that nobody else has taken.

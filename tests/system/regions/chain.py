@@ -66,8 +66,8 @@ def main():
 
         # A replay that broke off before them.
         h = bench.region("h").start("ready")
-        begun = bench.follower(h, [bench.link("replay", e)], name="replay").start()
-        processes.caught_up(begun, "replay")
+        begun = bench.follower(h, [bench.link("replay.copy", e)], name="replay").start()
+        processes.caught_up(begun, "replay.copy")
         begun.stop()
         native.Client(d.client_port).put_many([(b"t1:%d" % n, b"w") for n in range(1000)])
         processes.caught_up(into, "t1")

@@ -141,7 +141,15 @@ TEST(RegionView, LacksACopyWhereANodeThatIsThereIsNotInStep) {
   EXPECT_EQ(lacks_copies(view_of(words)), "");
   for (auto& word : words) word.region->partitions[1].synchronised.clear();
   EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is not in step yet with segments 4-7");
-  // One that was started a moment ago is not registered yet: it has nothing.
+  // One that was started a moment ago has nothing: it waits for its predecessor's lease to run out, and is not registered yet.
+  for (auto& word : words) word.region->partitions[1].synchronised = {"n3"};
+  EXPECT_EQ(lacks_copies(view_of(words)), "");
+  words[2].region->registered = false;
+  EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is not there (not waited for with --without n3)");
+  words[2].region->registered = true;
+  words[2].status->state = "starting";
+  EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is starting (not waited for with --without n3)");
+  words[2].status->state = "serving";
   for (auto& word : words) word.region->members[2].registered = false;
   EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is not there (not waited for with --without n3)");
   EXPECT_EQ(lacks_copies(view_of(words), {"n3"}), "segments 4-7 have 1 of 2 copies by the map");

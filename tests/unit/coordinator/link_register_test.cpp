@@ -51,6 +51,8 @@ TEST(LinkRegisterTest, WhoIsAdmitted) {
       {"a part of another link's scope", [](auto& o) { o.link = "three", o.scope = scope_of({"t2:a"}); }, "scope_mismatch"},
       {"growing into another link's scope", [](auto& o) { o.scope = scope_of({"t1:", "t2:"}); }, "scope_mismatch"},
       {"another scope, by one that had this one open", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}), o.reopens = true; }, "term_superseded"},
+      {"another source, by one that had this link open", [](auto& o) { o.source_cluster = ClusterId{2}, o.reopens = true; }, "term_superseded"},
+      {"the same, with an operator's yes", [](auto& o) { o.source_cluster = ClusterId{2}, o.reopens = o.replace_source = true; }, ""},
       {"the same scope once more", [](auto& o) { o.reopens = true; }, ""},
       {"growing into free keys", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}); }, ""},
       {"growing into keys that stand here", [](auto& o) { o.scope = scope_of({"t1:", "t4:"}), o.live_keys = 3; }, "scope_holds_data"},

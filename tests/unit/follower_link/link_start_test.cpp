@@ -192,6 +192,11 @@ TEST(LinkStart, AnotherSourceUnderTheNameIsHeldUntilAccepted) {
   ASSERT_TRUE(w.caught_up());
   w.run(2'000'000);
   for (const auto& [key, row] : w.cursors) EXPECT_EQ(key.source_cluster, ClusterId{0xcccc});
+  w.cut();
+  ASSERT_TRUE(w.caught_up());
+  EXPECT_FALSE(w.opened.back().replace_source) << "consent to one change: another follower's is another question";
+  w.start();
+  EXPECT_FALSE(w.opened.back().replace_source);
 }
 
 // Also by a follower that has just started: it asks the source at once who it is.

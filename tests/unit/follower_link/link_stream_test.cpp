@@ -328,6 +328,7 @@ TEST(LinkStream, ARemovalIsAcceptedOfTheSourceAsItWas) {
   ASSERT_TRUE(w.link->pause("wait", w.now));
   w.settle();
   EXPECT_FALSE(w.link->accept_source(w.now)) << "paused: nobody knows what it will be held for";
+  EXPECT_FALSE(w.link->accept_removal(w.now)) << "nor how much would go";
   ASSERT_TRUE(w.link->resume(w.now));
   ASSERT_TRUE(w.held("source_reset"));
   const auto asked = w.subscribed.size();
