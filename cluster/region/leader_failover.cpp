@@ -11,6 +11,15 @@ using namespace ownership;
 
 namespace {
 constexpr MonoMicros fence_again_us = 300'000;
+
+// Of how many segments somebody who answers holds a whole copy.
+std::uint32_t segments_held(const std::vector<FenceAnswer>& answers, std::uint32_t segments) {
+  std::uint32_t held = 0;
+  for (std::uint32_t i = 0; i < segments; ++i) {
+    held += std::ranges::any_of(answers, [&](const FenceAnswer& answer) { return i < answer.heads.size() && answer.heads[i] != Position{}; }) ? 1 : 0;
+  }
+  return held;
+}
 }
 
 void Leader::look_at_partition(const Partition& partition, const PartitionOwner& row, MonoMicros now) {
@@ -54,12 +63,10 @@ void Leader::look_at_partition(const Partition& partition, const PartitionOwner&
   for (const auto& [name, answer] : failover.answers) election.answers.push_back(answer);
   election.fenced_at = failover.fenced_at;
   // What may be lost is lost only if nobody who lives has any of it.
-  bool nothing = !election.answers.empty();
+  const std::uint32_t held = segments_held(election.answers, partition.segments);
+  bool nothing = held == 0 && !election.answers.empty();
   for (const std::string& name : partition.members()) nothing = nothing && ((!mirror_.members().contains(name) && !outside_.connected(name)) || failover.answers.contains(name));
-  for (const FenceAnswer& answer : election.answers) nothing = nothing && std::ranges::all_of(answer.heads, [](Position head) { return head == Position{}; });
-  bool lacks = false;
-  for (std::uint32_t i = 0; i < partition.segments; ++i) lacks = lacks || std::ranges::all_of(election.answers, [&](const FenceAnswer& answer) { return i >= answer.heads.size() || answer.heads[i] == Position{}; });
-  if (accepted && lacks && !election.answers.empty() && !row.root) {
+  if (accepted && held < partition.segments && !election.answers.empty() && !row.root) {
     // Somebody who is only silent may wake with all of it: the wish is not to begin empty beside him.
     for (const std::string& name : partition.members()) {
       if (failover.answers.contains(name) || membership_->state(name) >= MemberState::lost) continue;
