@@ -60,9 +60,11 @@ bool LinkCore::resume_segment(SegmentState& segment) {
   const bool walk = std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::walk; });
   for (std::size_t i = 0; i < plan.size(); ++i) {
     Lane& lane = lanes_[segment.first_lane + i];
+    // A bootstrap that goes on has what is left of its own: what may go unasked is counted over all of it, however often it is interrupted.
+    const bool goes_on = plan[i].plan == MarkPlan::walk && segment.bootstrapping && lane.removals_left != ~std::uint64_t{0};
     if (plan[i].plan == MarkPlan::stream) {
       lane.removals_left = 0;
-    } else {
+    } else if (segment.removal_accepted || !goes_on) {
       lane.removals_left = segment.removal_accepted ? ~std::uint64_t{0}
                                                     : removal_budget(target_->live_keys, std::max(source_segments_, target_segments_),
                                                                      config_.max_removal_ratio, config_.max_removal_floor);

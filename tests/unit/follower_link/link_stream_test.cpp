@@ -303,6 +303,28 @@ TEST(LinkStream, ALargeRemovalWaitsForAWordAndIsGrantedOnce) {
   EXPECT_FALSE(w.link->accept_removal(w.now));
 }
 
+TEST(LinkStream, WhatMayGoUnaskedIsCountedOverAWholeBootstrapHoweverOftenItIsInterrupted) {
+  World w;
+  w.target_live_keys = 10'000;
+  for (auto& s : w.segments) s.head = {Generation{1}, Revision{10}};
+  w.start();
+  w.range_removes = 200;
+  std::optional<SlotKey> from;
+  for (std::uint16_t part = 0; part < 3; ++part) {
+    const auto asked = w.subscribed.size();
+    ASSERT_TRUE(w.until([&] { return w.subscribed.size() >= (part == 0 ? 2 : asked + 2); }));
+    const SlotKey to{Slot{part}, "k"};
+    w.chunk(0, from, to, 10);
+    w.settle();
+    EXPECT_EQ(w.applied.back().batch.removals_left, 500u - 200u * part) << part;
+    from = to;
+    w.cut();
+    ASSERT_TRUE(w.link->pause("", w.now));
+    w.settle();
+    ASSERT_TRUE(w.link->resume(w.now));
+  }
+}
+
 TEST(LinkStream, ARemovalIsAcceptedOfTheSourceAsItWas) {
   World w;
   w.target_live_keys = 10'000;

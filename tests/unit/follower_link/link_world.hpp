@@ -54,6 +54,7 @@ struct World {
   Status open_status = Status::ok;
   std::vector<OpenLinkRequest> opened;
   std::optional<Error> marks_refused;
+  std::uint64_t range_removes = 0;
 
   // ---- the disk, the conflict log, the operator's poll
   std::optional<cursor::LinkRow> row;
@@ -252,6 +253,7 @@ struct World {
     marks[key] = m;
     a.mark = m;
     a.applied = row_count(b.table);
+    if (b.kind == ApplyKind::range) a.removed = range_removes;
     a.conflicts = b.may_lose.size();
     applied.push_back(r);
     return a;
