@@ -31,6 +31,8 @@
 #include "cluster/cli/link_json.hpp"
 #include "cluster/cli/replay_pin.hpp"
 #include "cluster/cli/verbs.hpp"
+#include "cluster/record/record.hpp"
+#include "cluster/record/record_table.hpp"
 
 namespace zaris::cli {
 namespace {
@@ -147,6 +149,26 @@ Result<std::uint64_t> keys_in(client::Client& client, const Scope& scope) {
   return (*rows)[0].count;
 }
 
+// Records in the scope that no link from this source has brought: the target's own, written since the replay broke off. No more than `enough` are counted.
+Result<std::uint64_t> own_records(client::Client& client, const Scope& scope, ClusterId source, std::uint64_t enough) {
+  std::uint64_t own = 0;
+  std::optional<SlotKey> after;
+  do {
+    const auto page = client.scan(scope, after, {}).get();
+    if (!page) return tl::unexpected(page.error());
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < row_count(page->table); ++i) {
+      const std::size_t length = read_row(page->table, i).length;
+      const auto record = parse_record(std::string_view(page->records).substr(offset, length));
+      if (!record) return tl::unexpected(record.error());
+      own += record->origin && record->origin->cluster == source ? 0 : 1;
+      offset += length;
+    }
+    after = page->next;
+  } while (after && own < enough);
+  return own;
+}
+
 std::vector<std::string> settings_of(const ReplayOptions& o) {
   std::vector<std::string> out{"name=" + o.name, "target.url=" + o.to, "links[0].name=" + o.name, "links[0].source.url=" + o.from,
                                "links[0].max_removal=100%", "logging.format=text"};
@@ -200,6 +222,12 @@ int follow(const Context& context, const ReplayOptions& o, Follower& follower, m
           ++accepted;
           (void)ask_admin("POST", follower.admin(), "/v1/links/" + url_encoded(o.name) + "/accept-source", milliseconds(5000));
         }
+        pause_for(milliseconds(50));
+        continue;
+      }
+      // The target has nothing but what this replay has brought, and becomes what the source is: it may go.
+      if (state == "held" && reason.starts_with("large_removal")) {
+        (void)ask_admin("POST", follower.admin(), "/v1/links/" + url_encoded(o.name) + "/accept-removal", milliseconds(5000));
         pause_for(milliseconds(50));
         continue;
       }
@@ -271,6 +299,14 @@ int replay(const Context& context, const ReplayOptions& o) {
     if (!there) return fail(there.error());
     if (*there > 0 && !goes_on)
       return fail({"target_not_empty", fmt::format("{} holds {} keys in that scope", o.to, show_count(*there)), "a replay is for an empty region; for one that has data configure a link"});
+    // What this replay has brought it may take away again; what others have written it may not.
+    if (goes_on && !holding) {
+      const auto own = own_records(**target, *scope, begun->source_cluster, 1000);
+      if (!own) return fail(own.error());
+      if (*own > 0)
+        return fail({"target_not_empty", fmt::format("{} holds {}{} records in that scope that replay {} has not brought: they were written since it broke off", o.to, *own >= 1000 ? "at least " : "", show_count(*own), printable(o.name)),
+                     fmt::format("to keep them, give the replay up (`zaris link drop {} --url {}`) and import them elsewhere; a replay is for an empty region", printable(o.name), o.to)});
+    }
     if (context.dry_run) {
       note(context, fmt::format("would {} the replay of {} into {}", goes_on ? "go on with" : "begin", o.from, o.to));
       return exit_ok;

@@ -319,6 +319,7 @@ class LinkCore final : public Link {
 
   // Checks beside.
   MonoMicros next_mark_check_ = 0, next_watch_ = 0, last_mark_proof_ = 0;
+  MonoMicros marks_asked_ = 0;             // the oldest question about the marks of a quiet link that no good answer has ended; 0: none
   std::uint64_t checksum_id_ = 0, checksum_sent_mark_ = 0;
   std::uint64_t verify_id_ = 0, verify_sent_mark_ = 0, poll_id_ = 0;
   MonoMicros verify_at_ = 0;

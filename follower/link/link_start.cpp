@@ -272,6 +272,7 @@ void LinkCore::activate() {
   }
   stage_ = Stage::active;
   active_since_ = last_mark_proof_ = now_;
+  marks_asked_ = 0;
   next_mark_check_ = now_ + config_.mark_check_us;
   next_watch_ = now_ + config_.watchdog_us;
   if (std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.waits_for_durability(); })) want_marks(verify_again_us);

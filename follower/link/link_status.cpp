@@ -7,6 +7,7 @@
 namespace zaris::follower {
 namespace {
 
+constexpr MonoMicros marks_open_us = 1'500'000;     // a question a second, and half of one for the answer
 constexpr MonoMicros silent_target_us = 2'000'000;  // without an answer to a batch
 
 }  // namespace
@@ -109,7 +110,9 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   out.backlog_known = stage_ == Stage::active && hearing.backlog_stands(out.backlog_revisions + out.backlog_bytes > 0);
   out.heads_age_seconds = hearing.heads_age_seconds();
   out.segments_total = segments_.size();
-  out.caught_up = caught_up && hearing.fresh();
+  // A target that does not say what it holds may have lost it.
+  const MonoMicros marks_open = marks_asked_ == 0 || stage_ != Stage::active ? 0 : now - marks_asked_;
+  out.caught_up = caught_up && hearing.fresh() && marks_open <= marks_open_us;
   out.staleness_seconds = static_cast<double>(std::max<MonoMicros>(now - oldest, 0)) / 1e6;
   out.bootstrap_segments_done = progress_.segments_done();
   out.bootstrap_segments_total = progress_.segments_total();
@@ -141,6 +144,8 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     say(LinkState::backoff, "target_unavailable", failing->last_failure());
   } else if (unanswered > silent_target_us) {
     say(LinkState::backoff, "target_unavailable", fmt::format("the target has not answered for {:.1f} s", static_cast<double>(unanswered) / 1e6));
+  } else if (marks_open > marks_open_us) {
+    say(LinkState::backoff, "target_unavailable", fmt::format("the target has not said for {:.1f} s what it holds", static_cast<double>(marks_open) / 1e6));
   } else if (hearing.silent_segments() > 0) {
     say(LinkState::backoff, "source_silent", fmt::format("{} of {} segments have not been heard of for {:.1f} s", hearing.silent_segments(), segments_.size(), hearing.silent_seconds()));
   } else if (!stopped_code.empty()) {

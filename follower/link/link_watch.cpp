@@ -106,6 +106,7 @@ void LinkCore::check_marks() {
   }
   checksum_sent_mark_ = applies_sent_;
   checksum_id_ = control_id();
+  if (marks_asked_ == 0) marks_asked_ = now_;
   act(MarkChecksumRequest{checksum_id_, config_.name, config_.scope.id(), std::move(rows)});
 }
 
@@ -118,9 +119,13 @@ void LinkCore::on_mark_checksum(std::uint64_t id, Result<bool> same, MonoMicros 
     if (!anything_in_flight()) again_later("target_unreachable", same.error().text());
     return;
   }
-  if (checksum_sent_mark_ != applies_sent_) return;  // marks have been moved meanwhile: it says nothing
+  if (checksum_sent_mark_ != applies_sent_) {  // marks have been moved meanwhile: it says nothing
+    marks_asked_ = 0;
+    return;
+  }
   if (*same) {
     last_mark_proof_ = now;
+    marks_asked_ = 0;
     return;
   }
   // Which of them? The marks themselves say it, and decide.
@@ -180,7 +185,9 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
   }
   if (!lost.empty()) return again_later("target_rollback", lost);
   if (!gap.empty()) return again_later("mark_gap", gap);
-  if (active) last_mark_proof_ = now_;
+  if (!active) return;
+  last_mark_proof_ = now_;
+  marks_asked_ = 0;
 }
 
 // ---- the watchdog ------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""An empty region becomes an exact copy while the source is written to; interrupted, it goes on where it was; progress and time left are shown.
+"""An empty region becomes an exact copy while the source is written to; interrupted, it goes on where it was; progress and time left are shown. A replay
+that broke off takes nothing that others have written since, and follows a source that has become much smaller.
 
     replay.py [--keys N] [--rate N] [--interrupt N]   keys before it begins; writes a second meanwhile (0: as many as go); kills of the follower
 """
@@ -31,6 +32,34 @@ class Writer:
     def end(self):
         self.over = True
         self.thread.join()
+
+
+def broken_off(bench):
+    small = {"log__budget_bytes": "64KiB", "log__pin_bytes": "64KiB", "segments": 16}
+    c, d = bench.region("c", **small), bench.region("d", **small)
+    c.start("ready")
+    d.start("ready")
+    source, target = native.Client(c.client_port), native.Client(d.client_port)
+    source.put_many([(b"k:%d" % n, b"v") for n in range(4000)])
+    begun = bench.follower(d, [bench.link("replay.copy", c)], name="broken-off").start()
+    processes.caught_up(begun, "replay.copy")
+    begun.stop()
+
+    ca, certificate, key = (bench.certificates / name for name in ("ca.crt", "follower.crt", "follower.key"))
+    replay = ("replay", "--from", f"zariss://127.0.0.1:{c.feed_port}", "--to", d.url, "--ca", ca, "--cert", certificate, "--key", key, "--timeout", "60s")
+    target.put(b"k:7", b"the target's own")
+    run = processes.run_zaris(*replay, check=False)
+    assert run.returncode == 9 and "target_not_empty" in run.stderr and "1 records" in run.stderr, run.stderr
+    assert target.get(b"k:7") == b"the target's own"
+    target.delete(b"k:7")
+
+    for n in range(4000):
+        source.delete(b"k:%d" % n)
+    for n in range(3000):
+        source.put(b"filler", b"x" * 100)  # the log does not reach back
+    processes.run_zaris(*replay, "--compare", c.url, check=True)
+    processes.assert_equal(c, d, bench.folder)
+    print("a replay that broke off: asks about what others wrote, follows a source that shrank")
 
 
 def main():
@@ -71,7 +100,8 @@ def main():
         processes.assert_equal(a, b, bench.folder)
         assert meanwhile > 0
         print(f"{arguments.keys} keys, {meanwhile} writes meanwhile, interrupted {caught} times, time left shown {len(shown)} times, at most {max(shown, default=0):.1f} s")
-    print("1 passed, 0 failed")
+        broken_off(bench)
+    print("2 passed, 0 failed")
 
 
 main()

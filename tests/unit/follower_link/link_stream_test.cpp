@@ -325,6 +325,25 @@ TEST(LinkStream, WhatMayGoUnaskedIsCountedOverAWholeBootstrapHoweverOftenItIsInt
   }
 }
 
+// All of the target's nodes came back empty: each says that it serves nothing, and nobody says what is held.
+TEST(LinkStream, IsNotCaughtUpWhileTheTargetDoesNotSayWhatItHolds) {
+  World w;
+  w.establish();
+  w.run(2'000'000);
+  ASSERT_TRUE(w.caught_up());
+  w.checksums_differ = true;
+  w.marks_refused = Error{"unavailable", "target segment 0 changes hands", {}};
+  w.run(4'000'000);
+  EXPECT_FALSE(w.status().caught_up);
+  EXPECT_EQ(w.status().state, LinkState::backoff);
+  EXPECT_THAT(w.status().reason, HasSubstr("target_unavailable"));
+  w.checksums_differ = false;
+  w.marks_refused.reset();
+  w.run(3'000'000);
+  EXPECT_TRUE(w.caught_up());
+  EXPECT_EQ(w.status().state, LinkState::running);
+}
+
 TEST(LinkStream, ARemovalIsAcceptedOfTheSourceAsItWas) {
   World w;
   w.target_live_keys = 10'000;
