@@ -282,8 +282,11 @@ std::string lacks_copies(const ordered_json& view, const std::vector<std::string
     return fmt::format("node {} is {} (not waited for with --without {})", name, there ? node["state"].get<std::string>() : "not there", name);
   }
   const std::uint64_t copies = std::min<std::uint64_t>(view["replication"]["factor"].get<std::uint64_t>(), may_hold);
+  if (!view["converged"].get<bool>()) return "its nodes do not agree yet on who owns what";
   for (const auto& partition : view["partitions"]) {
     const std::string segments = partition["segments"];
+    // What was written down last, or the owner itself, says that it does not serve yet.
+    if (partition["state"] == "recovering" || partition["role"] != "serving") return fmt::format("segments {} are not served yet", segments);
     std::set<std::string> members = partition["replicas"];
     members.insert(partition["primary"].get<std::string>());
     std::uint64_t here = 0;

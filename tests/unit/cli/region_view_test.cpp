@@ -150,6 +150,12 @@ TEST(RegionView, LacksACopyWhereANodeThatIsThereIsNotInStep) {
   words[2].status->state = "starting";
   EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is starting (not waited for with --without n3)");
   words[2].status->state = "serving";
+  words[1].region->partitions[1].state = "recovering";
+  EXPECT_EQ(lacks_copies(view_of(words)), "segments 4-7 are not served yet");
+  words[1].region->partitions[1].state = "healthy";
+  words[0].region->converged = false;
+  EXPECT_EQ(lacks_copies(view_of(words)), "its nodes do not agree yet on who owns what");
+  words[0].region->converged = true;
   for (auto& word : words) word.region->members[2].registered = false;
   EXPECT_EQ(lacks_copies(view_of(words)), "node n3 is not there (not waited for with --without n3)");
   EXPECT_EQ(lacks_copies(view_of(words), {"n3"}), "segments 4-7 have 1 of 2 copies by the map");
@@ -158,6 +164,7 @@ TEST(RegionView, LacksACopyWhereANodeThatIsThereIsNotInStep) {
     word.region->partitions[2].owner = word.region->partitions[2].primary = "n1";
     word.region->partitions[2].synchronised = word.region->partitions[2].replicas = {"n2"};
   }
+  words[0].region->partitions[2].role = "serving";
   EXPECT_EQ(lacks_copies(view_of(words), {"n3"}), "");
 }
 
