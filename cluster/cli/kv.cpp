@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "cluster/base/base64.hpp"
 #include "cluster/cli/input.hpp"
 #include "cluster/cli/ndjson.hpp"
 #include "cluster/cli/verbs.hpp"
@@ -15,12 +16,6 @@ namespace zaris::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string base64(std::string_view bytes) {
-  std::string out;
-  append_base64(out, bytes);
-  return out;
-}
 
 std::string show(ItemToken token) { return fmt::format("{}:{:08x}", token.item_version, token.tag); }
 
@@ -54,7 +49,7 @@ struct KvOptions {
 Result<std::string> as_bytes(const KvOptions& o, const std::string& text) {
   if (!o.base64) return text;
   std::string bytes;
-  if (!read_base64(text, bytes)) return failure("input_invalid", "'" + printable(text) + "' is not base64", "without --base64 it is taken as it stands");
+  if (!from_base64(text, bytes)) return failure("input_invalid", "'" + printable(text) + "' is not base64", "without --base64 it is taken as it stands");
   return bytes;
 }
 
@@ -105,7 +100,7 @@ int print_written(const Context& context, const std::string& key, const client::
   if (context.format == Format::table || context.format == Format::name) {
     write_out(show(written.token) + "\n");
   } else {
-    print_document(context.format, {{"key", base64(key)}, {"token", show(written.token)}, {"item_version", written.token.item_version},
+    print_document(context.format, {{"key", to_base64(key)}, {"token", show(written.token)}, {"item_version", written.token.item_version},
                                     {"segment", written.segment.value()}, {"position", to_string(written.position)}});
   }
   if (written.status == Status::durability_not_met)
@@ -122,10 +117,10 @@ int get(const Context& context, const KvOptions& o) {
   if (!item) return fail(item.error());
   if (item->status == Status::not_found) return fail(not_found(*key));
   if (context.format == Format::table || context.format == Format::name) {
-    write_out(o.base64 ? base64(item->value) : item->value);
+    write_out(o.base64 ? to_base64(item->value) : item->value);
     if (o.base64 || ::isatty(STDOUT_FILENO) != 0) write_out("\n");
   } else {
-    print_document(context.format, {{"key", base64(*key)}, {"value", base64(item->value)}, {"token", show(item->token)},
+    print_document(context.format, {{"key", to_base64(*key)}, {"value", to_base64(item->value)}, {"token", show(item->token)},
                                     {"item_version", item->token.item_version}, {"expires_us", item->expires_us}});
   }
   return exit_ok;
@@ -231,7 +226,7 @@ int ttl(const Context& context, const KvOptions& o) {
   if (context.format == Format::table || context.format == Format::name) {
     write_out(item->expires_us == 0 ? "never\n" : fmt::format("{:.3f}\n", left));
   } else {
-    print_document(context.format, {{"key", base64(*key)}, {"expires_us", item->expires_us}, {"seconds_left", left < 0 ? ordered_json(nullptr) : ordered_json(left)}});
+    print_document(context.format, {{"key", to_base64(*key)}, {"expires_us", item->expires_us}, {"seconds_left", left < 0 ? ordered_json(nullptr) : ordered_json(left)}});
   }
   return exit_ok;
 }
@@ -281,19 +276,19 @@ int scan(const Context& context, const KvOptions& o) {
         record = *parsed;
       }
       if (text) {
-        out += o.base64 ? base64(record.key) : printable(record.key, 1024);
+        out += o.base64 ? to_base64(record.key) : printable(record.key, 1024);
         if (!o.keys_only && context.format != Format::name) {
           out += '\t';
-          out += o.base64 ? base64(record.value) : printable(record.value, context.format == Format::wide ? 4096 : 64);
+          out += o.base64 ? to_base64(record.value) : printable(record.value, context.format == Format::wide ? 4096 : 64);
           if (context.format == Format::wide) out += fmt::format("\t{}\t{}", show(record.token()), record.expires_us);
         }
         out += '\n';
       } else if (context.format == Format::ndjson && !o.keys_only) {
         append_line(out, record);
       } else {
-        ordered_json row{{"key", base64(record.key)}};
+        ordered_json row{{"key", to_base64(record.key)}};
         if (!o.keys_only) {
-          row["value"] = base64(record.value);
+          row["value"] = to_base64(record.value);
           row["item_version"] = record.item_version;
           row["expires_us"] = record.expires_us;
           row["token"] = show(record.token());

@@ -1,23 +1,14 @@
 #include "cluster/cli/ndjson.hpp"
 
-#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
+#include "cluster/base/base64.hpp"
+
 namespace zaris::cli {
 namespace {
-
-constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-constexpr std::array<std::int8_t, 256> make_reverse() {
-  std::array<std::int8_t, 256> table{};
-  for (auto& one : table) one = -1;
-  for (std::size_t i = 0; i < alphabet.size(); ++i) table[static_cast<unsigned char>(alphabet[i])] = static_cast<std::int8_t>(i);
-  return table;
-}
-constexpr auto reverse = make_reverse();
 
 // The form that export writes, read without a JSON library: most of an import's time otherwise.
 bool read_own_form(std::string_view line, InputRow& out) {
@@ -43,58 +34,11 @@ bool read_own_form(std::string_view line, InputRow& out) {
   std::uint64_t version = 0;
   out.deleted = false;
   return take(R"({"key":")") && text_until_quote(key) && take(R"(,"value":")") && text_until_quote(value) && take(R"(,"item_version":)") &&
-         number(version) && take(R"(,"expires_us":)") && number(out.expires_us) && line == "}" && read_base64(key, out.key) &&
-         read_base64(value, out.value);
+         number(version) && take(R"(,"expires_us":)") && number(out.expires_us) && line == "}" && from_base64(key, out.key) &&
+         from_base64(value, out.value);
 }
 
 }  // namespace
-
-void append_base64(std::string& out, std::string_view bytes) {
-  const std::size_t at = out.size();
-  out.resize(at + (bytes.size() + 2) / 3 * 4);
-  char* to = out.data() + at;
-  const auto* from = reinterpret_cast<const unsigned char*>(bytes.data());
-  std::size_t left = bytes.size();
-  for (; left >= 3; left -= 3, from += 3) {
-    const unsigned v = static_cast<unsigned>(from[0]) << 16 | static_cast<unsigned>(from[1]) << 8 | from[2];
-    *to++ = alphabet[v >> 18];
-    *to++ = alphabet[v >> 12 & 63];
-    *to++ = alphabet[v >> 6 & 63];
-    *to++ = alphabet[v & 63];
-  }
-  if (left > 0) {
-    const unsigned v = static_cast<unsigned>(from[0]) << 16 | (left > 1 ? static_cast<unsigned>(from[1]) << 8 : 0);
-    *to++ = alphabet[v >> 18];
-    *to++ = alphabet[v >> 12 & 63];
-    *to++ = left > 1 ? alphabet[v >> 6 & 63] : '=';
-    *to++ = '=';
-  }
-}
-
-bool read_base64(std::string_view text, std::string& out) {
-  out.clear();
-  if (text.size() % 4 != 0) return false;
-  std::size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
-  out.resize(text.size() / 4 * 3);
-  char* to = out.data();
-  for (std::size_t i = 0; i < text.size(); i += 4) {
-    unsigned v = 0;
-    const bool last = i + 4 == text.size();
-    for (std::size_t k = 0; k < 4; ++k) {
-      const bool padded = last && k >= 4 - padding;
-      const std::int8_t six = padded ? std::int8_t{0} : reverse[static_cast<unsigned char>(text[i + k])];
-      if (six < 0) return false;
-      v = v << 6 | static_cast<unsigned>(six);
-    }
-    if (last && ((padding == 1 && (v & 0xff) != 0) || (padding == 2 && (v & 0xffff) != 0))) return false;  // bits that would be lost
-    *to++ = static_cast<char>(v >> 16);
-    *to++ = static_cast<char>(v >> 8);
-    *to++ = static_cast<char>(v);
-  }
-  out.resize(out.size() - padding);
-  return true;
-}
 
 void append_line(std::string& out, const RecordView& record) {
   char number[24];
@@ -131,7 +75,7 @@ Result<InputRow> read_line(std::string_view line) {
   for (const auto& [name, value] : json.items()) {
     if (name == "key" || name == "value") {
       std::string& into = name == "key" ? row.key : row.value;
-      if (!value.is_string() || !read_base64(value.get_ref<const std::string&>(), into)) return bad(name + " is not base64");
+      if (!value.is_string() || !from_base64(value.get_ref<const std::string&>(), into)) return bad(name + " is not base64");
       (name == "key" ? has_key : has_value) = true;
     } else if (name == "expires_us") {
       if (!value.is_number_unsigned()) return bad("expires_us is no number of microseconds");

@@ -9,10 +9,6 @@
 
 namespace zaris::cli {
 
-void append_base64(std::string& out, std::string_view bytes);
-// RFC 4648, with padding; false for anything else.
-[[nodiscard]] bool read_base64(std::string_view text, std::string& out);
-
 void append_line(std::string& out, const RecordView& record);
 
 struct InputRow {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/base/json_shape.hpp"
-#include "cluster/etcd/base64.hpp"
+#include "cluster/base/base64.hpp"
 
 namespace zaris::etcd {
 namespace {

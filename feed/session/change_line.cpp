@@ -4,6 +4,8 @@
 
 #include <iterator>
 
+#include "cluster/base/base64.hpp"
+
 namespace zaris::feed {
 namespace {
 
@@ -23,15 +25,6 @@ std::size_t sequence(std::string_view s) {
     return 4;
   }
   return 0;
-}
-
-void append_base64(std::string& out, std::string_view bytes) {
-  static constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t j = 0; j < 3; ++j) bits = bits << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j) out += i + j > bytes.size() ? '=' : alphabet[bits >> (18 - 6 * j) & 63];
-  }
 }
 
 void append_bytes(std::string& out, std::string_view name, std::string_view bytes) {

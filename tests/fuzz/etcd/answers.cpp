@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "../allocation/peak.hpp"
-#include "cluster/etcd/base64.hpp"
+#include "cluster/base/base64.hpp"
 #include "cluster/etcd/etcd_json.hpp"
 
 namespace {
@@ -60,6 +60,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   });
   std::string bytes;
-  if (from_base64(body, bytes) && to_base64(bytes) != body) std::abort();
+  if (zaris::from_base64(body, bytes) && zaris::to_base64(bytes) != body) std::abort();
   return 0;
 }

@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "cluster/base/base64.hpp"
 #include "cluster/cli/exit_code.hpp"
 #include "cluster/cli/explain.hpp"
 #include "cluster/cli/http.hpp"
@@ -32,7 +33,7 @@ TEST(Base64, IsThatOfRfc4648) {
     std::string out;
     append_base64(out, bytes);
     EXPECT_EQ(out, text);
-    ASSERT_TRUE(read_base64(text, out)) << text;
+    ASSERT_TRUE(from_base64(text, out)) << text;
     EXPECT_EQ(out, bytes);
   }
   std::mt19937_64 random(1);
@@ -40,11 +41,11 @@ TEST(Base64, IsThatOfRfc4648) {
     std::string bytes(random() % 100, '\0'), text, back;
     for (char& c : bytes) c = static_cast<char>(random());
     append_base64(text, bytes);
-    ASSERT_TRUE(read_base64(text, back));
+    ASSERT_TRUE(from_base64(text, back));
     ASSERT_EQ(back, bytes);
   }
   std::string out;
-  for (const char* bad : {"Z", "Zg", "Zg=", "Zg=a", "Z===", "====", "Zm9v====", "Zm 9", "Zm-_", "Zh==", "Zm9=", "=m9v"}) EXPECT_FALSE(read_base64(bad, out)) << bad;
+  for (const char* bad : {"Z", "Zg", "Zg=", "Zg=a", "Z===", "====", "Zm9v====", "Zm 9", "Zm-_", "Zh==", "Zm9=", "=m9v"}) EXPECT_FALSE(from_base64(bad, out)) << bad;
 }
 
 TEST(Lines, ComeBackAsTheyWentOut) {

@@ -1,22 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "cluster/etcd/base64.hpp"
 #include "cluster/etcd/etcd_json.hpp"
 
 namespace zaris::etcd {
 namespace {
-
-TEST(Base64, GoesThereAndBack) {
-  const std::pair<std::string, std::string> cases[] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {std::string("\0\xff\xfe", 3), "AP/+"}};
-  for (const auto& [bytes, text] : cases) {
-    EXPECT_EQ(to_base64(bytes), text);
-    std::string back;
-    EXPECT_TRUE(from_base64(text, back));
-    EXPECT_EQ(back, bytes);
-  }
-  std::string out;
-  for (const char* bad : {"Z", "Zg", "Zg=", "Zg=a", "Z===", "====", "Zm9v====", "Zm 9", "Zm-_", "Zh==", "Zm9=", "=m9v"}) EXPECT_FALSE(from_base64(bad, out)) << bad;
-}
 
 TEST(EtcdJson, AsksForAPageOfAPrefix) {
   EXPECT_EQ(encode(RangeRequest{Keys::one("a")}), R"({"key":"YQ==","limit":"256"})");
