@@ -4,7 +4,7 @@
 //   cursor.path/cursors.mdb        rows (values with sums)      cursors.mdb-lock   LMDB's table of readers
 //   cursor.path/cursor.id          the twin: a store was created here
 //   cursor.path/cursor.lock        who runs on it
-//   cursor.path/<link>.conflicts   conflict logs (follower/conflict)
+//   cursor.path/<link>.conflicts   conflict logs (cursor/conflict)
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -196,7 +196,7 @@ void add_feed(CLI::App& app, Context& context) {
 }
 
 void add_cursor(CLI::App& app, Context&) {
-  add_verb(app, "cursor", "a follower's cursors: list, show, export, import, rewind (zaris-cursor)", "zaris cursor list\nzaris cursor --help");
+  add_verb(app, "cursor", "what a follower keeps beside it: list, show, export, import, rewind, conflicts (zaris-cursor)", "zaris cursor list\nzaris cursor --help");
 }
 
 std::optional<int> hand_over_if_others(int argc, char** argv) {
@@ -215,7 +215,7 @@ std::optional<int> hand_over_if_others(int argc, char** argv) {
   if (at >= argc) return std::nullopt;
   const std::string verb = argv[at];
   const std::vector<std::string> rest(argv + at + 1, argv + argc);
-  if (verb == "cursor") return hand_over("zaris-cursor", rest, context);
+  if (verb == "cursor" || (verb == "link" && !rest.empty() && rest.front() == "conflicts")) return hand_over("zaris-cursor", rest, context);
   if (verb != "feed" || rest.empty()) return std::nullopt;
   // Options of every verb may stand before `followers` and `drop`; a word that is neither is the other program's.
   for (const std::string& word : rest) {

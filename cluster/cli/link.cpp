@@ -299,6 +299,9 @@ void add_link(CLI::App& app, Context& context) {
        [](auto& c, auto& o) { return drop_scope(c, o); });
   verb("drop", "at the target (--url): forget a link and its marks; data stay", "zaris link drop a-to-b --url zaris://b/main --yes", true,
        [](auto& c, auto& o) { return drop(c, o); });
+  // For the help alone: whoever says it is handed over before this is asked (hand_over_if_others).
+  add_verb(*group, "conflicts", "beside the follower's cursors (--path): what was taken away at the target: list, show, export (zaris-cursor)",
+           "zaris link conflicts show a-to-b --path /var/lib/zaris/cursors");
 }
 
 }  // namespace zaris::cli

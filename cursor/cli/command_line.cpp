@@ -20,6 +20,8 @@ Examples:
   zaris-cursor --path DIR export > cursors.ndjson
   zaris-cursor --path OTHER import cursors.ndjson --dry-run
   zaris-cursor --path DIR rewind a-to-b --segment 17
+  zaris-cursor --path DIR conflicts show a-to-b --limit 20
+  zaris-cursor --path DIR conflicts export a-to-b > taken-away.ndjson
 
 Reading works while the follower runs; import and rewind need it stopped.
 Exit status: 0 done, 1 no, 2 usage, 3 the cursor directory (absent, damaged, unreadable, another format, no room),
@@ -27,7 +29,7 @@ Exit status: 0 done, 1 no, 2 usage, 3 the cursor directory (absent, damaged, unr
 
 int exit_code_of(const std::string& code) {
   if (code == "usage" || code == "import_invalid" || code == "confirmation_needed") return exit_usage;
-  if (code == "cursor_link_unknown") return exit_no;
+  if (code == "cursor_link_unknown" || code == "conflict_log_absent") return exit_no;
   if (code == "cursor_locked" || code == "cursor_import_conflict" || code == "cursor_rewind_forward" || code == "cursor_changed") return exit_conflict;
   return exit_configuration;
 }
@@ -84,7 +86,7 @@ int act(int argc, const char* const* argv, const Environment& environment) {
   options.path = environment.path;
   std::vector<std::string> files;
   std::string format = "table";
-  CLI::App app("Shows and changes the cursors that a follower keeps beside it.", "zaris-cursor");
+  CLI::App app("Shows and changes what a follower keeps beside it: cursors, and what was taken away at the target.", "zaris-cursor");
   app.footer(footer);
   app.fallthrough();
   app.require_subcommand(1);
@@ -109,6 +111,17 @@ int act(int argc, const char* const* argv, const Environment& environment) {
   rewind_command->add_option("--segment", options.segments, "only these segments (default: all)")
       ->check(CLI::Range(0, 16383))->delimiter(',')->allow_extra_args(false);
   rewind_command->add_option("--to", options.to, "start, or with one segment GENERATION:REVISION, kept for the record")->capture_default_str();
+  auto* conflicts_command = app.add_subcommand("conflicts", "What was taken away at the target, and kept");
+  conflicts_command->require_subcommand(1);
+  auto* list_conflicts_command = conflicts_command->add_subcommand("list", "The links that have a conflict log, and how much is in it");
+  auto* show_conflicts_command = conflicts_command->add_subcommand("show", "One link's: key, what stood there, what came instead, when");
+  auto* export_conflicts_command = conflicts_command->add_subcommand("export", "What stood there, as lines of JSON that `zaris kv import` takes");
+  for (auto* command : {show_conflicts_command, export_conflicts_command}) {
+    command->add_option("LINK", options.link, "the link's name")->required();
+    command->add_option("--segment", options.segments, "only these segments of the source")->check(CLI::Range(0, 16383))->delimiter(',')->allow_extra_args(false);
+    command->add_option("--key", options.key, "only this key, as bytes");
+  }
+  show_conflicts_command->add_option("--limit", options.limit, "only the newest so many")->check(CLI::PositiveNumber);
   for (auto* command : {import_command, rewind_command}) {
     command->add_flag("--dry-run", options.dry_run, "say what would happen and change nothing");
     command->add_flag("--yes", options.yes, "do not ask");
@@ -139,6 +152,9 @@ int act(int argc, const char* const* argv, const Environment& environment) {
   if (*show_command) return show(options, environment);
   if (*export_command) return export_rows(options, environment);
   if (*import_command) return import_rows(options, environment);
+  if (*list_conflicts_command) return list_conflicts(options, environment);
+  if (*show_conflicts_command) return show_conflicts(options, environment);
+  if (*export_conflicts_command) return export_conflicts(options, environment);
   return rewind(options, environment);
 }
 

@@ -19,6 +19,8 @@ struct Options {
   std::vector<std::uint16_t> segments;   // show, rewind
   std::string file = "-";                // export, import
   std::string to = "start";              // rewind
+  std::string key;                       // conflicts show: only this one
+  std::size_t limit = 0;                 // conflicts show: the newest so many; 0: all
 };
 
 [[nodiscard]] int list(const Options& options, const Environment& environment);
@@ -26,6 +28,9 @@ struct Options {
 [[nodiscard]] int export_rows(const Options& options, const Environment& environment);
 [[nodiscard]] int import_rows(const Options& options, const Environment& environment);
 [[nodiscard]] int rewind(const Options& options, const Environment& environment);
+[[nodiscard]] int list_conflicts(const Options& options, const Environment& environment);
+[[nodiscard]] int show_conflicts(const Options& options, const Environment& environment);
+[[nodiscard]] int export_conflicts(const Options& options, const Environment& environment);
 
 // "zaris-cursor: CODE: what" and what to try; the exit status that goes with the code.
 int fail(const Environment& environment, const Error& error);

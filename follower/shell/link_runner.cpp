@@ -8,7 +8,7 @@
 
 #include "cluster/logging/event_log.hpp"
 #include "feed/transport/segments.hpp"
-#include "follower/conflict/conflict_log.hpp"
+#include "cursor/conflict/conflict_log.hpp"
 
 namespace zaris::follower {
 namespace {
@@ -216,11 +216,11 @@ class Runner final : public LinkRunner {
   // Disk thread.
   Result<void> keep(const std::vector<ConflictRecord>& records, WallMicros at_us) {
     if (!conflicts_) {
-      auto opened = conflict::ConflictLog::open(options_.conflict_file, options_.conflict_bytes);
+      auto opened = cursor::ConflictLog::open(options_.conflict_file, options_.conflict_bytes);
       if (!opened) return tl::unexpected(opened.error());
       conflicts_ = std::move(*opened);
     }
-    std::vector<conflict::Conflict> rows;
+    std::vector<cursor::Conflict> rows;
     rows.reserve(records.size());
     for (const auto& r : records) rows.push_back({at_us, r.segment, r.key, r.target_record, r.source_record, r.as_of});
     return conflicts_->append(rows);
@@ -247,7 +247,7 @@ class Runner final : public LinkRunner {
   Target target_;
   std::map<std::uint64_t, std::unique_ptr<feed::FeedConnection>> feeds_;
   std::unique_ptr<feed::HttpStream> poll_;
-  std::unique_ptr<conflict::ConflictLog> conflicts_;  // disk thread
+  std::unique_ptr<cursor::ConflictLog> conflicts_;  // disk thread
   std::unique_ptr<feed::Timer> tick_;
   std::vector<std::function<void(Result<void>)>> waiting_for_words_;
   MonoMicros moved_at_ = 0;

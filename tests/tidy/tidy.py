@@ -40,8 +40,9 @@ arrows = {
     "feed/client": ["cluster/base", "cluster/logging", "cluster/record", "cluster/placement", "cluster/net", "cluster/tls", "feed/message", "feed/session", "feed/transport"],
     "feed/cli": ["cluster/", "feed/"],
     "cursor": ["cluster/base", "cluster/record", "cluster/placement", "cluster/lmdb"],
+    "cursor/cli": ["cluster/base", "cluster/record", "cluster/placement", "cluster/lmdb", "cursor", "cursor/conflict"],
     "follower/link": ["cluster/base", "cluster/record", "cluster/placement", "feed/message", "feed/session", "cursor"],
-    "follower/conflict": ["cluster/base", "cluster/record"],
+    "cursor/conflict": ["cluster/base", "cluster/record"],
     "follower/shell": ["cluster/base", "cluster/logging", "cluster/record", "cluster/placement", "cluster/protocol", "cluster/client", "cluster/config", "cluster/tls",
                        "cluster/net", "cluster/admin", "feed/", "cursor", "follower/"],
 }

@@ -1,5 +1,5 @@
 // The conflict log: what was taken away stays on file, whatever happens to the process or to the file.
-#include "follower/conflict/conflict_log.hpp"
+#include "cursor/conflict/conflict_log.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <iterator>
 #include <random>
 
-namespace zaris::follower::conflict {
+namespace zaris::cursor {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -292,4 +292,4 @@ TEST_F(ConflictLogTest, RandomBytesNeverDoMoreThanFail) {
 }
 
 }  // namespace
-}  // namespace zaris::follower::conflict
+}  // namespace zaris::cursor

@@ -2,7 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cluster/record/record.hpp"
 #include "cursor/cli/command_line.hpp"
+#include "cursor/conflict/conflict_log.hpp"
 #include "cursor_fixture.hpp"
 
 namespace zaris::cursor {
@@ -303,6 +305,50 @@ TEST_F(CursorCliTest, RandomLinesNeverDoMoreThanFail) {
     EXPECT_THAT(ran.status, ::testing::AnyOf(0, 2, 9)) << ran.err;
   }
   EXPECT_EQ(read_cursor_store(path()).value().cursors, before.cursors);
+}
+
+// What stood at the target, as the log keeps it.
+std::string kept(const std::string& key, const std::string& value, bool deleted = false) {
+  return make_record(EntryFields{.key = key, .value = value, .expires_us = 0, .tag = 1, .tombstone = deleted},
+                     RecordHeader{Revision{7}, 3, 1'800'000'000'000'000, deleted ? Deleted::by_delete : Deleted::no, Generation{5}, std::nullopt});
+}
+
+TEST_F(CursorCliTest, ConflictsAreListedShownAndExportedAsAnImportTakesThem) {
+  std::filesystem::create_directories(path());
+  {
+    auto log = ConflictLog::open(path() + "/a-to-b.conflicts", 1u << 20);
+    ASSERT_TRUE(log) << log.error().text();
+    ASSERT_TRUE((*log)->append({{1'800'000'000'000'000, SegmentId{3}, "k", kept("k", "mine"), kept("k", "theirs"), {{Generation{9}, Revision{100}}, 1}},
+                                {1'800'000'000'000'001, SegmentId{4}, "gone", kept("gone", "", true), "", {{Generation{9}, Revision{101}}, 1}},
+                                {1'800'000'000'000'002, SegmentId{4}, "new", "", kept("new", "theirs"), {{Generation{9}, Revision{102}}, 1}}}));
+  }
+  const auto listed = run({"conflicts", "list", "-o", "json"});
+  ASSERT_EQ(listed.status, cli::exit_ok) << listed.err;
+  EXPECT_EQ(json::parse(listed.out)["links"][0]["link"], "a-to-b");
+  EXPECT_EQ(json::parse(listed.out)["links"][0]["records"], 3);
+  const auto shown = run({"conflicts", "show", "a-to-b"});
+  ASSERT_EQ(shown.status, cli::exit_ok) << shown.err;
+  for (const char* word : {"mine", "theirs", "deleted", "9:100"}) EXPECT_THAT(shown.out, HasSubstr(word));
+  const auto newest = json::parse(run({"conflicts", "show", "a-to-b", "--limit", "1", "-o", "json"}).out);
+  ASSERT_EQ(newest["conflicts"].size(), 1u);
+  EXPECT_EQ(newest["conflicts"][0]["key"], "bmV3");
+  EXPECT_TRUE(newest["conflicts"][0]["target"].is_null());
+  EXPECT_EQ(json::parse(run({"conflicts", "show", "a-to-b", "--segment", "3", "-o", "json"}).out)["conflicts"].size(), 1u);
+  const auto exported = run({"conflicts", "export", "a-to-b"});
+  ASSERT_EQ(exported.status, cli::exit_ok) << exported.err;
+  EXPECT_EQ(exported.out, "{\"key\":\"aw==\",\"value\":\"bWluZQ==\",\"item_version\":3,\"expires_us\":0}\n{\"key\":\"Z29uZQ==\",\"deleted\":true}\n");
+  EXPECT_THAT(exported.err, HasSubstr("exported 2 records"));
+  EXPECT_EQ(run({"conflicts", "export", "a-to-b", "--key", "k"}).out, "{\"key\":\"aw==\",\"value\":\"bWluZQ==\",\"item_version\":3,\"expires_us\":0}\n");
+}
+
+TEST_F(CursorCliTest, WhereNothingWasTakenAwayItIsSaid) {
+  std::filesystem::create_directories(path());
+  const auto shown = run({"conflicts", "show", "a-to-b"});
+  EXPECT_EQ(shown.status, cli::exit_no);
+  EXPECT_THAT(shown.err, HasSubstr("conflict_log_absent"));
+  const auto listed = run({"conflicts", "list", "-o", "json"});
+  EXPECT_EQ(listed.status, cli::exit_ok);
+  EXPECT_TRUE(json::parse(listed.out)["links"].empty());
 }
 
 }  // namespace

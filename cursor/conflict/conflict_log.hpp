@@ -14,7 +14,7 @@
 #include "cluster/base/result.hpp"
 #include "cluster/record/position.hpp"
 
-namespace zaris::follower::conflict {
+namespace zaris::cursor {
 
 struct Conflict {
   WallMicros at_us = 0;             // when the follower wrote it down
@@ -78,4 +78,4 @@ class ConflictReader {
   std::size_t given_ = 0;
 };
 
-}  // namespace zaris::follower::conflict
+}  // namespace zaris::cursor

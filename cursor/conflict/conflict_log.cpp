@@ -1,4 +1,4 @@
-#include "follower/conflict/conflict_log.hpp"
+#include "cursor/conflict/conflict_log.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "follower/conflict/conflict_bytes.hpp"
+#include "cursor/conflict/conflict_bytes.hpp"
 
-namespace zaris::follower::conflict {
+namespace zaris::cursor {
 namespace {
 
 tl::unexpected<Error> failed(const std::string& path, const std::string& doing, int why) {
@@ -195,4 +195,4 @@ Result<std::optional<Conflict>> ConflictReader::next() {
   return std::move(block_[given_++]);
 }
 
-}  // namespace zaris::follower::conflict
+}  // namespace zaris::cursor

@@ -1,11 +1,11 @@
-#include "follower/conflict/conflict_bytes.hpp"
+#include "cursor/conflict/conflict_bytes.hpp"
 
 #include <xxhash.h>
 
 #include <exception>
 #include <msgpack.hpp>
 
-namespace zaris::follower::conflict {
+namespace zaris::cursor {
 namespace {
 
 constexpr std::string_view log_mark = "ZARISCFL";
@@ -126,4 +126,4 @@ bool decode_content(const BlockHead& head, std::string_view content, std::vector
   }
 }
 
-}  // namespace zaris::follower::conflict
+}  // namespace zaris::cursor

@@ -1,13 +1,13 @@
-// The bytes of a conflict log: docs/formats/cursor.md. Internal to follower/conflict.
+// The bytes of a conflict log: docs/formats/cursor.md. Internal to cursor/conflict.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "follower/conflict/conflict_log.hpp"
+#include "cursor/conflict/conflict_log.hpp"
 
-namespace zaris::follower::conflict {
+namespace zaris::cursor {
 
 //   head   = "ZARISCFL", u32 format, u32 0, u64 XXH3-64 of these 16 bytes
 //   block  = "ZCB1", u32 bytes of the content, u32 records, u64 XXH3-64 over (u64 place of the block in the file, the two
@@ -38,4 +38,4 @@ struct BlockHead {
 // False: not what a block holds, though its sum fits.
 [[nodiscard]] bool decode_content(const BlockHead& head, std::string_view content, std::vector<Conflict>& out);
 
-}  // namespace zaris::follower::conflict
+}  // namespace zaris::cursor
