@@ -75,6 +75,13 @@ struct ApplyRange {
   std::optional<Equal> equal;
 };
 
+// Just those keys put right whose newest writes the source has lost. Design page follower, "Repair".
+struct ApplyRepair {
+  NamedPosition surviving;            // of what the mark stems from, the last that is on the source's lineage still
+  NamedPosition as_of;                // of the source's records that come with it
+  bool final = false;                 // the mark goes on in phase stream, from `surviving`
+};
+
 // Views: table and records must outlive the call.
 struct ApplyBatch {
   std::string_view link;
@@ -95,8 +102,9 @@ struct ApplyBatch {
   WallMicros closed_time_us = 0;
   ApplyKind kind = ApplyKind::stream;
   Durability durability = Durability::store_default;
-  std::uint64_t removals_left = 0;          // how many live keys this bootstrap or repair may still take away
+  std::uint64_t removals_left = 0;          // how many live keys this bootstrap may still take away, or this repair take away or roll back
   std::optional<ApplyRange> range;          // kind range
+  std::optional<ApplyRepair> repair;        // kind repair; a key that the source has not is a tombstone of cause 4 among the records
   // Names of records with origin nil that the batch may take away: (key) as answered by WouldLose.
   std::vector<std::string> may_lose;
   std::string_view table;                   // record_table.hpp

@@ -37,6 +37,8 @@ struct NamedPosition {
   friend constexpr bool operator==(const NamedPosition&, const NamedPosition&) = default;
 };
 
+[[nodiscard]] constexpr const NamedPosition& later(const NamedPosition& a, const NamedPosition& b) { return a.at < b.at ? b : a; }
+
 // Where a replicated record stood in the log of the region that it was received from.
 struct Origin {
   ClusterId cluster;

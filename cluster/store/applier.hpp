@@ -41,9 +41,11 @@ class Applier {
   bool admit();                   // rules 1 and 2
   bool check_stream();
   bool check_range();
+  bool check_repair();
   void apply_open();
   bool apply_stream();
   bool apply_range();
+  bool apply_repair();
   bool range_equals();
   void commit(Incoming& in, Word* old);
   void finish_mark(Mark mark);

@@ -13,8 +13,6 @@ constexpr std::size_t ahead = 16;  // records whose memory is asked for before i
 
 std::string show(const std::optional<NamedPosition>& p) { return p ? to_string(p->at) : "nothing"; }
 
-const NamedPosition& later(const NamedPosition& a, const NamedPosition& b) { return a.at < b.at ? b : a; }
-
 }  // namespace
 
 ApplyAnswer StoreImpl::apply(const ApplyBatch& batch, WallMicros now) { return Applier(*this, batch, now).run(); }
@@ -37,12 +35,11 @@ void Applier::refuse_record(std::size_t index, Status status, std::string reason
 bool Applier::decode() {
   if (batch_.target_segment.value() >= store_.options_.segments) return refuse(Status::invalid_argument, "no such segment here");
   segment_ = store_.segments_[batch_.target_segment.value()].get();
-  if (batch_.kind != ApplyKind::open && batch_.kind != ApplyKind::stream && batch_.kind != ApplyKind::range) {
-    return refuse(Status::unsupported, "this build applies open, stream and range only");
-  }
+  if (batch_.kind == ApplyKind::delta) return refuse(Status::unsupported, "this build applies no deltas");
   if (!table_fits(batch_.table, batch_.records.size())) return refuse(Status::invalid_argument, "the table does not fit the records");
   const std::size_t n = row_count(batch_.table);
   if (batch_.kind == ApplyKind::range && !batch_.range) return refuse(Status::invalid_argument, "kind range without a range");
+  if (batch_.kind == ApplyKind::repair && !batch_.repair) return refuse(Status::invalid_argument, "kind repair without a repair");
   if (n != 0 && (batch_.kind == ApplyKind::open || (batch_.range && batch_.range->equal))) {
     return refuse(Status::invalid_argument, "this kind of batch carries no records");
   }
@@ -281,6 +278,7 @@ ApplyAnswer Applier::run() {
     if (good) {
       if (batch_.kind == ApplyKind::stream) good = check_stream();
       if (batch_.kind == ApplyKind::range) good = check_range();
+      if (batch_.kind == ApplyKind::repair) good = check_repair();
     }
     if (good && answer_.refused_index) good = refuse(answer_.refused_status, deferred_reason_);
     if (good && !incoming_.empty() && store_.used() + batch_.records.size() > store_.options_.memory_max_bytes) {
@@ -291,6 +289,7 @@ ApplyAnswer Applier::run() {
       if (batch_.kind == ApplyKind::open) apply_open();
       if (batch_.kind == ApplyKind::stream) good = apply_stream();
       if (batch_.kind == ApplyKind::range) good = apply_range();
+      if (batch_.kind == ApplyKind::repair) good = apply_repair();
     }
     if (!good) {
       if (answer_.status != answer_.refused_status) answer_.refused_index.reset();

@@ -198,6 +198,24 @@ struct MarkRow {
   std::uint64_t version = 0;           // of its last change: a replica that has put as much (MarksSince::version) has this mark
 };
 
+// What came over a link above a source position that is not on the source's lineage any more.
+struct RolledBackRequest {
+  std::string link;
+  ScopeId scope;
+  SegmentId source_segment, target_segment;
+  std::uint32_t source_segments = 0;   // 0: as many as here
+  Position surviving;                  // the last source position that survived; not below the mark's horizon
+  MarkToken token;                     // the mark as it stands
+  std::optional<Revision> below;       // the page before's `below`; empty: the first page
+  std::size_t bytes_max = 256u << 10;  // of records; one always passes
+};
+struct RolledBackPage {
+  Status status = Status::ok;          // mark_gap; list_gone: the log does not reach back far enough; moved and the like: not owned here
+  std::string reason;                  // for people; empty for ok
+  std::string table, records;          // record_table.hpp, deltas 0: whole records as this region wrote them, the newest first; a key may stand there again
+  std::optional<Revision> below;       // more is to be asked for
+};
+
 class Store {
  public:
   [[nodiscard]] static std::unique_ptr<Store> create(const StoreOptions& options, const StoreStart& start);
@@ -264,6 +282,8 @@ class Store {
   // zaris::mark_checksum (mark.hpp) over all marks of the link and scope: an idle segment's lost tail is found this way.
   [[nodiscard]] virtual std::uint64_t mark_checksum(const std::string& link, ScopeId scope) const = 0;
   virtual ApplyAnswer apply(const ApplyBatch& batch, WallMicros now) = 0;
+  // A bounded amount of log per call, so that a page may be empty and not the last.
+  [[nodiscard]] virtual RolledBackPage list_rolled_back(const RolledBackRequest& request) const = 0;
   // Is this key in a scope that a link feeds? Then ordinary writes get Standby once 4 of 4 enforces it; expiry and
   // eviction leave such keys alone already.
   [[nodiscard]] virtual bool standby(Slot slot, std::string_view key) const = 0;

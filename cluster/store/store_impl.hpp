@@ -62,6 +62,7 @@ class StoreImpl final : public Store {
   std::vector<MarkRow> read_marks(const std::string& link, ScopeId scope) const override;
   std::uint64_t mark_checksum(const std::string& link, ScopeId scope) const override;
   ApplyAnswer apply(const ApplyBatch& batch, WallMicros now) override;
+  RolledBackPage list_rolled_back(const RolledBackRequest& request) const override;
   bool standby(Slot slot, std::string_view key) const override { return links_.standby(slot, key); }
 
   void set_role(SegmentId segment, SegmentRole role) override;

@@ -133,6 +133,7 @@ class FakeStore final : public store::Store {
   std::vector<store::MarkRow> read_marks(const std::string&, ScopeId) const override { no(); }
   std::uint64_t mark_checksum(const std::string&, ScopeId) const override { no(); }
   ApplyAnswer apply(const ApplyBatch&, WallMicros) override { no(); }
+  store::RolledBackPage list_rolled_back(const store::RolledBackRequest&) const override { no(); }
   bool standby(Slot, std::string_view) const override { return false; }
   void set_role(SegmentId, store::SegmentRole) override { no(); }
   Position begin_term(SegmentId, const store::Term&, WallMicros) override { no(); }
