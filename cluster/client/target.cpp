@@ -128,6 +128,17 @@ void TargetConnection::mark_checksum(std::string_view link, ScopeId scope, Handl
                     }));
 }
 
+void TargetConnection::list_rolled_back(const protocol::ListRolledBackRequest& request, Handler<RolledBack> handler) {
+  connection_->send([&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); }, timeout_,
+                    [handler = std::move(handler)](Result<Answer> answer) {
+                      if (!answer) return handler(tl::unexpected(std::move(answer.error())));
+                      if (answer->status != Status::ok) return handler(RolledBack{answer->status, refusal_of(answer->status, answer->body).what, {}, {}, {}});
+                      protocol::ListRolledBackAnswer page;
+                      if (!protocol::decode(answer->body, page)) return handler(tl::unexpected(unreadable("ListRolledBack")));
+                      handler(RolledBack{Status::ok, {}, std::string(page.table), std::string(page.records), page.below});
+                    });
+}
+
 void TargetConnection::follower_lease(const protocol::FollowerLeaseRequest& request, Handler<protocol::FollowerLeaseAnswer> handler) {
   connection_->send([&](std::string& out, std::uint32_t correlation) { protocol::encode(out, correlation, request); }, timeout_,
                     decoded<protocol::FollowerLeaseAnswer>("FollowerLease", std::move(handler)));

@@ -41,6 +41,13 @@ class TargetConnection {
   };
   void read_marks(std::string link, ScopeId scope, Durability durability, Handler<Marks> handler);
   void mark_checksum(std::string_view link, ScopeId scope, Handler<std::uint64_t> handler);
+  // One page, in memory of its own. A refusal is an answer with its status and reason.
+  struct RolledBack {
+    Status status = Status::ok;
+    std::string reason, table, records;
+    std::optional<Revision> below;
+  };
+  void list_rolled_back(const protocol::ListRolledBackRequest& request, Handler<RolledBack> handler);
   void follower_lease(const protocol::FollowerLeaseRequest& request, Handler<protocol::FollowerLeaseAnswer> handler);
   void status(Handler<protocol::StatusAnswer> handler);
   void map(Handler<protocol::MapAnswer> handler);

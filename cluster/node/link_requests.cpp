@@ -248,6 +248,22 @@ Status RequestExecutor::apply_batch(const Frame& frame, std::string& out) {
   return answer.status;
 }
 
+Status RequestExecutor::list_rolled_back(const Frame& frame, std::string& out) {
+  constexpr std::uint32_t bytes_most = 1u << 20;
+  protocol::ListRolledBackRequest request;
+  if (!decode(frame.body, request)) return malformed(frame, out);
+  if (request.target_segment.value() >= node_.config.segments) return refuse(frame, out, Status::invalid_argument, "the target has no such segment");
+  if (node_.region) {
+    if (Status status; elsewhere(frame, request.target_segment, out, status)) return status;
+  }
+  const store::RolledBackPage page = node_.store.list_rolled_back({std::string(request.link), request.scope, request.source_segment, request.target_segment,
+                                                                   request.source_segments, request.surviving.at, request.token, request.below,
+                                                                   std::min(request.bytes_max, bytes_most)});
+  if (page.status != Status::ok) return refuse(frame, out, page.status, page.reason);
+  encode(out, frame.header.correlation, protocol::ListRolledBackAnswer{page.below, page.table, page.records});
+  return Status::ok;
+}
+
 Status RequestExecutor::list_links(const Frame& frame, std::string& out) {
   protocol::ListLinksAnswer answer;
   const auto links = node_.coordinator.links();

@@ -31,7 +31,7 @@ constexpr MetricFamily expired{"zaris_expired_keys_total", MetricType::counter, 
 constexpr MetricFamily expiry_backlog{"zaris_expiry_backlog_keys", MetricType::gauge, "", "Keys that are past their expiry and not yet removed; hidden from clients already."};
 constexpr MetricFamily reads{"zaris_keyspace_reads_total", MetricType::counter, "result: hit, miss", "Key reads by outcome."};
 constexpr MetricFamily applied{"zaris_applied_records_total", MetricType::counter, "", "Records of other regions applied here."};
-constexpr MetricFamily commands{"zaris_commands_total", MetricType::counter, "command: hello, get, put, delete, touch, time_to_live, batch, scan, digest, status, map, accept_empty, list_pins, drop_pin, region_status, drain_node, copies, open_link, read_marks, mark_checksum, apply_batch, list_links, drop_link, drop_scope, follower_lease, other; result: ok, error, rejected", "Requests answered. ok: as asked, not found and conflict included; error: failed here (unavailable, capacity, durability); rejected: refused by a rule. Unknown operations count as other."};
+constexpr MetricFamily commands{"zaris_commands_total", MetricType::counter, "command: hello, get, put, delete, touch, time_to_live, batch, scan, digest, status, map, accept_empty, list_pins, drop_pin, region_status, drain_node, copies, open_link, read_marks, mark_checksum, apply_batch, list_links, drop_link, drop_scope, follower_lease, list_rolled_back, other; result: ok, error, rejected", "Requests answered. ok: as asked, not found and conflict included; error: failed here (unavailable, capacity, durability); rejected: refused by a rule. Unknown operations count as other."};
 constexpr MetricFamily connections{"zaris_client_connections", MetricType::gauge, "protocol: native, native_tls", "Open client connections."};
 constexpr MetricFamily connections_max{"zaris_client_connections_max", MetricType::gauge, "", "limits.connections."};
 constexpr MetricFamily opened{"zaris_client_connections_opened_total", MetricType::counter, "protocol: native, native_tls; result: accepted, refused_limit, refused_tls, refused_protocol", "Client connections by outcome; one that was accepted may be refused later, in its handshake or greeting."};
@@ -80,7 +80,8 @@ constexpr CommandName command_names[] = {
     {Opcode::status, "status"}, {Opcode::map, "map"}, {Opcode::accept_empty, "accept_empty"}, {Opcode::list_pins, "list_pins"},
     {Opcode::drop_pin, "drop_pin"}, {Opcode::region_status, "region_status"}, {Opcode::drain_node, "drain_node"}, {Opcode::copies, "copies"}, {Opcode::open_link, "open_link"}, {Opcode::read_marks, "read_marks"},
     {Opcode::mark_checksum, "mark_checksum"}, {Opcode::apply_batch, "apply_batch"}, {Opcode::list_links, "list_links"},
-    {Opcode::drop_link, "drop_link"}, {Opcode::drop_scope, "drop_scope"}, {Opcode::follower_lease, "follower_lease"}};
+    {Opcode::drop_link, "drop_link"}, {Opcode::drop_scope, "drop_scope"}, {Opcode::follower_lease, "follower_lease"},
+    {Opcode::list_rolled_back, "list_rolled_back"}};
 
 std::string command_name(std::size_t opcode) {
   for (const CommandName& known : command_names) {

@@ -80,6 +80,7 @@ void RequestExecutor::execute(const Frame& frame, const Requester& who, std::str
     case Opcode::drop_link: status = drop_link(frame, out); break;
     case Opcode::drop_scope: status = drop_scope(frame, out); break;
     case Opcode::follower_lease: status = follower_lease(frame, out); break;
+    case Opcode::list_rolled_back: status = list_rolled_back(frame, out); break;
     default:
       counts_.unsupported.add();
       status = refuse(frame, out, Status::unsupported, "this node does not know that operation", "upgrade the node, or use an older client");

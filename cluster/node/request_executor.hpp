@@ -84,6 +84,7 @@ class RequestExecutor {
   Status drop_link(const Frame& frame, std::string& out);
   Status drop_scope(const Frame& frame, std::string& out);
   Status follower_lease(const Frame& frame, std::string& out);
+  Status list_rolled_back(const Frame& frame, std::string& out);
 
   // The same for the next items of a batch, which it takes; at least 1.
   [[nodiscard]] std::size_t look_ahead(protocol::BatchRequest& items);

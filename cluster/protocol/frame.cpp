@@ -53,6 +53,7 @@ std::string_view name(Opcode opcode) {
     case Opcode::drop_link: return "DropLink";
     case Opcode::drop_scope: return "DropScope";
     case Opcode::follower_lease: return "FollowerLease";
+    case Opcode::list_rolled_back: return "ListRolledBack";
     case Opcode::peer_hello: return "PeerHello";
     case Opcode::heartbeat: return "Heartbeat";
     case Opcode::grant: return "Grant";

@@ -48,6 +48,7 @@ enum class Opcode : std::uint8_t {
   drop_link = 37,
   drop_scope = 38,
   follower_lease = 39,
+  list_rolled_back = 40,
   // Between nodes of one region (docs/formats/region.md). Nothing is an answer to a frame.
   peer_hello = 48,
   heartbeat = 49,

@@ -1,4 +1,4 @@
-// What a follower asks of its target: OpenLink, ReadMarks, MarkChecksum, ApplyBatch and the register of links. Values are
+// What a follower asks of its target: OpenLink, ReadMarks, MarkChecksum, ApplyBatch, ListRolledBack and the register of links. Values are
 // those of cluster/record/mark.hpp. Design page protocol, "Marks" and "ApplyBatch"; conventions as in data_messages.hpp.
 //
 //   mark     = [0 source cluster, 1 history id, 2 site epoch, 3 follower term, 4 [target generation, session id, number],
@@ -120,7 +120,7 @@ void encode(std::string& out, std::uint32_t correlation, const MarkChecksumAnswe
 //  12 closed time, 13 kind, 14 durability, 15 removals left, 16 rows, 17 may lose: nil | [key …],
 //  18 source segments (0: nothing to clip)]
 // kind: 0 open, 1 stream, or for a range [2, from: nil | [slot, key], to: nil | [slot, key], as_of, final,
-// equal: nil | [count, digest]]. Behind the array: rows × 8 bytes of table, then the records.
+// equal: nil | [count, digest]], or for a repair [4, surviving, as_of, final]. Behind the array: rows × 8 bytes of table, then the records.
 //
 // encode_apply appends header and array only; the caller sends batch.table and batch.records right behind them (one
 // gathering write). decode gives views into the frame, table and records included (checked by table_fits).
@@ -131,6 +131,31 @@ void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch&
 //  5 [generation, revision], 6 removal count, 7 nil | [[key, record] …], 8 reason]. The header's status is the same.
 void encode(std::string& out, std::uint32_t correlation, const ApplyAnswer& answer);
 [[nodiscard]] bool decode(std::string_view body, ApplyAnswer& out);
+
+// ---- ListRolledBack: [0 link, 1 scope id, 2 source segment, 3 target segment, 4 source segments, 5 surviving, 6 mark token,
+//  7 below: nil | revision of the target, 8 bytes of records at most] ------------------------------------------------------
+// What came over the link above `surviving`, which the source's lineage has no more, newest first.
+struct ListRolledBackRequest {
+  std::string_view link;
+  ScopeId scope;
+  SegmentId source_segment, target_segment;
+  std::uint32_t source_segments = 0;
+  NamedPosition surviving;
+  MarkToken token;                                  // of the mark as it stands; another one: MarkGap
+  std::optional<Revision> below;                    // as the page before said; nil: the first page
+  std::uint32_t bytes_max = 256u << 10;
+};
+// [0 below: nil | revision, 1 rows] and behind the array: rows × 8 bytes of record_table.hpp (revision delta 0), then the records as they stand in the
+// target's log. below nil: that was the last page; a page may be empty and not the last. ListGone: the log does not reach back far enough.
+struct ListRolledBackAnswer {
+  std::optional<Revision> below;
+  std::string_view table;
+  std::string_view records;
+};
+void encode(std::string& out, std::uint32_t correlation, const ListRolledBackRequest& request);
+[[nodiscard]] bool decode(std::string_view body, ListRolledBackRequest& out);
+void encode(std::string& out, std::uint32_t correlation, const ListRolledBackAnswer& answer);
+[[nodiscard]] bool decode(std::string_view body, ListRolledBackAnswer& out);
 
 // ---- the register of links ---------------------------------------------------------------------------------------------
 // ListLinks: [] → [0 [[link, source cluster, scope text, site epoch, follower term, marks, [scope text that left …]] …]]

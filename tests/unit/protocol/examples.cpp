@@ -295,6 +295,13 @@ std::vector<Example> examples() {
     apply.may_lose = {"user:9"};
     encode_apply(out, 19, apply);
   });
+  request("apply-batch-repair", [&](std::string& out) {
+    ApplyBatch apply = batch();
+    apply.kind = ApplyKind::repair;
+    apply.removals_left = 100;
+    apply.repair = ApplyRepair{at(9, 1000), at(11, 1001), true};
+    encode_apply(out, 20, apply);
+  });
   answer("apply-batch-would-lose", [](std::string& out) {
     ApplyAnswer apply;
     apply.status = Status::would_lose;
@@ -318,6 +325,25 @@ std::vector<Example> examples() {
   answer("drop-scope", [](std::string& out) { encode(out, Opcode::drop_scope, 22, DropAnswer{12}); });
   request("follower-lease", [](std::string& out) { encode(out, 23, FollowerLeaseRequest{"a-to-b", "follower-1", 5000}); });
   answer("follower-lease", [](std::string& out) { encode(out, 23, FollowerLeaseAnswer{true, FollowerTerm{4}, "follower-1", 5000}); });
+  request("list-rolled-back", [&](std::string& out) {
+    ListRolledBackRequest list;
+    list.link = "a-to-b";
+    list.source_segment = list.target_segment = SegmentId{77};
+    list.source_segments = 256;
+    list.surviving = at(9, 1000);
+    list.token = MarkToken{Generation{3}, SessionId{0x1122334455667788}, 42};
+    encode(out, 28, list);
+  });
+  answer("list-rolled-back", [](std::string& out) {
+    const std::string record = record_of("user:1", 12);
+    std::string table;
+    append_row(table, {static_cast<std::uint32_t>(record.size()), 0, Slot{10'778}, 0});
+    ListRolledBackAnswer page;
+    page.below = Revision{12};
+    page.table = table;
+    page.records = record;
+    encode(out, 28, page);
+  });
   add("error", Side::answer, [](std::string& out) {
     encode_error(out, Opcode::put, Status::item_too_large, 24, "the value has 5242880 bytes, at most 4194304 are taken", "limits.value");
   });

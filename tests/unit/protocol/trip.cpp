@@ -91,6 +91,7 @@ bool request(std::string& out, const Frame& frame) {
     case Opcode::drop_link:
     case Opcode::drop_scope: return with_opcode<DropRequest>(out, opcode, c, body);
     case Opcode::follower_lease: return plain<FollowerLeaseRequest>(out, c, body);
+    case Opcode::list_rolled_back: return plain<ListRolledBackRequest>(out, c, body);
     case Opcode::peer_hello:  // between nodes: region_messages_test.cpp
     case Opcode::heartbeat:
     case Opcode::grant:
@@ -164,6 +165,7 @@ bool answer(std::string& out, const Frame& frame) {
     case Opcode::drop_link:
     case Opcode::drop_scope: return with_opcode<DropAnswer>(out, opcode, c, body);
     case Opcode::follower_lease: return plain<FollowerLeaseAnswer>(out, c, body);
+    case Opcode::list_rolled_back: return plain<ListRolledBackAnswer>(out, c, body);
     case Opcode::peer_hello:  // between nodes: region_messages_test.cpp
     case Opcode::heartbeat:
     case Opcode::grant:
