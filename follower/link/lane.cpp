@@ -29,6 +29,7 @@ void Lane::reset_future() {
   last_key_ = mark_ ? mark_->last_key : std::nullopt;
   low_ = mark_ ? mark_->low : std::nullopt;
   high_ = mark_ ? mark_->high : std::nullopt;
+  horizon_ = mark_ ? mark_->horizon : std::nullopt;
 }
 
 // The mark after this piece, as the owner will make it.
@@ -40,19 +41,27 @@ void Lane::foresee(const Piece& piece) {
       last_key_.reset();
       low_.reset();
       high_.reset();
+      horizon_.reset();
       break;
     case ApplyKind::stream:
       if (!low_ || low_->at < piece.last->at) low_ = piece.last;
       if (!high_ || high_->at < piece.last->at) high_ = piece.last;
       break;
     case ApplyKind::range:
-      low_ = high_ = piece.range->as_of;
+      low_ = high_ = horizon_ = piece.range->as_of;
       last_key_ = piece.range->to;
       phase_ = piece.range->final ? Phase::stream : Phase::bootstrap;
       if (piece.range->final) last_key_.reset();
       break;
-    case ApplyKind::delta:
-    case ApplyKind::repair: ZARIS_ASSERT(false, static_cast<int>(piece.kind));
+    case ApplyKind::repair:
+      horizon_ = horizon_ ? later(*horizon_, piece.repair->as_of) : piece.repair->as_of;
+      high_ = later(*high_, piece.repair->as_of);
+      phase_ = piece.repair->final ? Phase::stream : Phase::repair;
+      if (!piece.repair->final) break;
+      if (piece.repair->surviving.at < low_->at) low_ = piece.repair->surviving;
+      high_ = later(piece.repair->surviving, *horizon_);
+      break;
+    case ApplyKind::delta: ZARIS_ASSERT(false, static_cast<int>(piece.kind));
   }
 }
 
@@ -101,7 +110,7 @@ Flight* Lane::next_to_send(const Limits& limits, std::uint64_t id, SessionId ses
   // Which generation the target is in is known from its first answer only; before it no token can be foreseen.
   if (busy >= (generation_ ? limits.in_flight : 1)) return nullptr;
   Flight& flight = flights_[flights_.size() - waiting_];
-  if (limits.one_range_at_a_time && busy > 0 && flight.piece.kind == ApplyKind::range) return nullptr;
+  if (limits.one_range_at_a_time && busy > 0 && (flight.piece.kind == ApplyKind::range || flight.piece.kind == ApplyKind::repair)) return nullptr;
   flight.session = session;
   flight.expected = token_;
   flight.result = MarkToken{generation_.value_or(token_ ? token_->target_generation : Generation{}), session,
@@ -187,6 +196,7 @@ Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer, State re
   Flight& flight = flights_[index];
   flight.applied = answer.applied;
   flight.skipped = answer.skipped;
+  flight.replaced = answer.replaced;
   flight.removed = answer.removed;
   flight.conflicts = answer.conflicts;
   flight.mark = answer.mark;

@@ -33,7 +33,7 @@ struct Flight {
   MarkToken result;                       // the token that it produces
   std::vector<std::string> may_lose;
   // From the answer, for whoever counts.
-  std::uint64_t applied = 0, skipped = 0, removed = 0, conflicts = 0;
+  std::uint64_t applied = 0, skipped = 0, replaced = 0, removed = 0, conflicts = 0;
   std::optional<Mark> mark;
 };
 
@@ -41,7 +41,7 @@ class Lane {
  public:
   struct Limits {
     std::size_t in_flight = 8;            // pieces
-    bool one_range_at_a_time = false;     // the removal budget is exact
+    bool one_range_at_a_time = false;     // or one repair: the removal budget is exact
   };
 
   Lane(SegmentId source, SegmentId target, Slot first_slot) : source_(source), target_(target), first_slot_(first_slot) {}
@@ -156,7 +156,7 @@ class Lane {
   bool marked_ = false;
   Phase phase_ = Phase::bootstrap;
   std::optional<SlotKey> last_key_;
-  std::optional<NamedPosition> low_, high_;
+  std::optional<NamedPosition> low_, high_, horizon_;
   std::optional<MarkToken> token_;        // after everything sent
   std::optional<Generation> generation_;  // the target's, once it has answered in this session: then tokens can be foreseen
 

@@ -63,6 +63,17 @@ struct ApplyRequest {
   std::vector<std::shared_ptr<const std::string>> hold;
   std::shared_ptr<const std::string> link_name;    // batch.link points here
 };
+// What came over the link above `surviving`: one page, the newest first (store::Store::list_rolled_back).
+struct ListRolledBackRequest {
+  std::uint64_t id;
+  std::string link;
+  ScopeId scope;
+  SegmentId source_segment, target_segment;
+  std::uint32_t source_segments;
+  NamedPosition surviving;
+  MarkToken token;
+  std::optional<Revision> below;                   // of the page before
+};
 struct ConnectFeed { std::uint64_t connection; };  // dial, TLS, upgrade; then on_feed_connected or on_feed_closed
 struct CloseFeed { std::uint64_t connection; };
 struct SendFeed { std::uint64_t connection; };     // next_feed_message(connection) has something
@@ -73,7 +84,7 @@ struct KeepConflicts { std::uint64_t id; std::vector<ConflictRecord> records; };
 struct PollSegments { std::uint64_t id; };         // watchdog: GET /v1/segments on a connection of its own
 struct LogLine { enum class Level { debug, info, warning, error } level; std::string event; std::string text; };
 
-using Action = std::variant<OpenLinkRequest, ReadMarksRequest, MarkChecksumRequest, ApplyRequest, ConnectFeed, CloseFeed,
+using Action = std::variant<OpenLinkRequest, ReadMarksRequest, MarkChecksumRequest, ApplyRequest, ListRolledBackRequest, ConnectFeed, CloseFeed,
                             SendFeed, PersistCursors, KeepConflicts, PollSegments, LogLine>;
 
 // ---- what the shell tells -----------------------------------------------------------------------------------------
@@ -89,6 +100,12 @@ struct MarksAnswer {
   std::vector<std::pair<SegmentId /*target*/, std::pair<MarkKey, Mark>>> marks;
   // (source, target) of marks whose low is not known to have the link's durability: resumed from, but neither persisted nor acknowledged.
   std::vector<std::pair<SegmentId, SegmentId>> undurable;
+};
+struct RolledBackAnswer {
+  Status status = Status::ok;
+  std::string reason;                              // for people; empty for ok
+  std::string table, records;
+  std::optional<Revision> below;                   // more is to be asked for
 };
 struct SegmentsPollRow { SegmentId segment; Position head; };
 
@@ -133,6 +150,7 @@ struct LinkStatus {
   std::optional<double> bootstrap_eta_seconds;
   std::uint64_t bootstraps_by_reason[bootstrap_reason_count] = {};
   std::uint64_t applied_records = 0, applied_bytes = 0, skipped_records = 0, removed_records = 0, conflicts = 0;
+  std::uint64_t repairs = 0, rolled_back_records = 0;  // of segments whose source had lost a tail; records that this took away or replaced
   std::uint64_t gap_errors = 0, mark_behind_cursor = 0, mark_ahead_of_cursor = 0, target_rollbacks = 0, reconnects = 0;
   std::map<std::string, std::uint64_t> stream_ends;
   std::uint64_t queue_bytes = 0;
@@ -167,6 +185,8 @@ class Link {
   virtual void on_owners_changed(MonoMicros now) = 0;
   // A failed Result: the connection to the owner is gone and the outcome unknown (the mark decides at the next ReadMarks).
   virtual void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) = 0;
+  // A failed Result: the owner cannot be asked; a refusal is an answer with its status.
+  virtual void on_rolled_back(std::uint64_t id, Result<RolledBackAnswer> answer, MonoMicros now) = 0;
   virtual void on_feed_connected(std::uint64_t connection, MonoMicros now) = 0;
   virtual void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) = 0;
   virtual void on_feed_part(std::uint64_t connection, MonoMicros now) = 0;  // more of a message that is not whole yet

@@ -65,8 +65,9 @@ void LinkCore::send(std::size_t index, const Flight& flight) {
   batch.closed_time_us = piece.closed_time_us;
   batch.kind = piece.kind;
   batch.durability = config_.durability;
-  if (piece.kind == ApplyKind::range) batch.removals_left = lane.removals_left;
+  if (piece.kind == ApplyKind::range || piece.kind == ApplyKind::repair) batch.removals_left = lane.removals_left;
   batch.range = piece.range;
+  batch.repair = piece.repair;
   batch.may_lose = flight.may_lose;
   batch.table = piece.table;
   batch.records = piece.records;
@@ -200,6 +201,7 @@ void LinkCore::on_would_lose(std::size_t index, std::uint64_t id, const ApplyAns
 
 void LinkCore::on_conflicts_kept(std::uint64_t id, Result<void> answer, MonoMicros now) {
   now_ = now;
+  if (SegmentState* segment = repairing(id)) return on_repair_kept(*segment, answer);
   const auto at = keeping_.find(id);
   if (at == keeping_.end()) return;
   const std::size_t index = at->second;
@@ -247,8 +249,9 @@ void LinkCore::settle_lane(std::size_t index) {
   if (done_.empty()) return;
   for (const Flight& flight : done_) {
     count_done(segment, flight);
-    if (flight.piece.kind == ApplyKind::range && lane.removals_left != ~std::uint64_t{0}) {
-      lane.removals_left -= std::min(lane.removals_left, flight.removed);
+    if (lane.removals_left != ~std::uint64_t{0}) {
+      const std::uint64_t taken = flight.piece.kind == ApplyKind::range ? flight.removed : flight.piece.kind == ApplyKind::repair ? flight.removed + flight.replaced : 0;
+      lane.removals_left -= std::min(lane.removals_left, taken);
     }
     grant(segment, flight.piece.credit);
   }
@@ -261,6 +264,10 @@ void LinkCore::settle_lane(std::size_t index) {
     }
     subscribe(segment);
     return flush_subscribes();
+  }
+  if (segment.stage == SegmentStage::repairing) {
+    if (lanes_[segment.repair->parts.front().lane].idle()) part_repaired(segment);
+    return;
   }
   if (segment.stage == SegmentStage::streaming) {
     if (segment.stopped) {

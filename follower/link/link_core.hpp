@@ -1,7 +1,7 @@
 // The wiring of one link: what Link (link.hpp) promises, made of the parts in this folder. Private to follower/link.
 // Where what happens stands: link_start.cpp (from nothing to running, holds, operators' words), link_segments.cpp
 // (decisions per segment), link_feed.cpp (what the source says), link_apply.cpp (what the target answers),
-// link_cursor.cpp (persisting and acknowledging), link_watch.cpp (checks that run beside), link_status.cpp.
+// link_repair.cpp (after the source has lost a tail), link_cursor.cpp (persisting and acknowledging), link_watch.cpp (checks that run beside), link_status.cpp.
 #pragma once
 #include <deque>
 #include <map>
@@ -20,6 +20,7 @@
 #include "follower/link/link.hpp"
 #include "follower/link/next_step.hpp"
 #include "follower/link/resume.hpp"
+#include "follower/link/segment_repair.hpp"
 #include "follower/link/staleness.hpp"
 
 namespace zaris::follower {
@@ -54,6 +55,7 @@ struct FeedConnection final : feed::ReaderSink {
 enum class SegmentStage : std::uint8_t {
   detached,      // the link is not active
   opening,       // marks are being opened
+  repairing,     // what the source has lost is put right (segment_repair.hpp)
   subscribing,
   streaming,
   parked,        // its stream has ended; decided anew when its lanes are quiet and the moment has come
@@ -85,6 +87,9 @@ struct SegmentState {
   std::optional<Revision> end_floor;
   std::optional<BootstrapReason> reopen;   // every mark that covers something begins anew, for this reason
   Backoff stopped_retry{1'000'000, 60'000'000};
+
+  std::unique_ptr<SegmentRepair> repair;   // in stage repairing
+  bool list_gone = false;                  // …has been tried: by ranges
 
   // Bootstrap.
   bool bootstrapping = false;
@@ -124,6 +129,7 @@ class LinkCore final : public Link {
   void on_mark_checksum(std::uint64_t id, Result<bool> same, MonoMicros now) override;
   void on_owners_changed(MonoMicros now) override;
   void on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicros now) override;
+  void on_rolled_back(std::uint64_t id, Result<RolledBackAnswer> answer, MonoMicros now) override;
   void on_feed_connected(std::uint64_t connection, MonoMicros now) override;
   void on_feed_message(std::uint64_t connection, std::shared_ptr<const std::string> bytes, MonoMicros now) override;
   void on_feed_part(std::uint64_t connection, MonoMicros now) override;
@@ -184,6 +190,7 @@ class LinkCore final : public Link {
   [[nodiscard]] std::vector<MarkDecision> decisions(const SegmentState& segment) const;
   // False: the link was held or taken down instead.
   bool resume_segment(SegmentState& segment);
+  [[nodiscard]] std::uint64_t removals_allowed(const SegmentState& segment) const;
   void open_marks(SegmentState& segment, const std::vector<MarkDecision>& plan);
   void subscribe(SegmentState& segment);
   void flush_subscribes();
@@ -214,6 +221,22 @@ class LinkCore final : public Link {
   void grant(const SegmentState& segment, std::uint64_t bytes);
   void check_reader(FeedConnection& feed);
   void advance_lagging();
+
+  // ---- link_repair.cpp
+  void begin_repair(SegmentState& segment, const std::vector<MarkDecision>& plan);
+  void begin_part(SegmentState& segment);
+  void ask_rolled_back(SegmentState& segment, std::optional<Revision> below);
+  void fetch_keys(SegmentState& segment);
+  void on_records(FeedConnection& feed, const feed::Records& m);
+  void keep_and_apply(SegmentState& segment);
+  void on_repair_kept(SegmentState& segment, const Result<void>& answer);
+  void apply_kept(SegmentState& segment);
+  void part_repaired(SegmentState& segment);
+  void repair_again(SegmentState& segment, std::string code, std::string why);
+  void repair_by_ranges(SegmentState& segment, std::string why);
+  void drop_repair(SegmentState& segment);
+  void watch_repairs();
+  [[nodiscard]] SegmentState* repairing(std::uint64_t request);
 
   // ---- link_apply.cpp
   void queue(std::size_t lane, Piece piece);

@@ -113,9 +113,8 @@ void LinkCore::on_event(FeedConnection& feed, const feed::ReaderEvent& event) {
     void operator()(const feed::GoAway& m) const { link.again_later("source_going_away", m.text.empty() ? "the gateway goes away" : m.text); }
     // The reader has ended itself with it.
     void operator()(const feed::ErrorMessage&) const {}
-    // Never asked for (repair and verification come later); their credit goes back.
-    void operator()(const feed::Records& m) const { feed.reader->grant(m.table.size() + m.records.size()); }
-    void operator()(const feed::Digests&) const {}
+    void operator()(const feed::Records& m) const { link.on_records(feed, m); }
+    void operator()(const feed::Digests&) const {}  // never asked for: verification comes later
   };
   std::visit(Visitor{*this, feed}, event);
 }
@@ -355,7 +354,7 @@ void LinkCore::on_stream_end(FeedConnection&, const feed::StreamEnd& m) {
       break;
     case EndReason::diverged:
     case EndReason::unknown_lineage:
-      // What survives is put right by ranges here (the surgical repair comes later). Which marks are meant is in the lineage.
+      // Which marks are meant, and whether what was lost can be named, is in the lineage.
       if (m.lineage && !m.lineage->entries().empty()) {
         segment->end_lineage = m.lineage;
       } else {

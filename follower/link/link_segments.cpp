@@ -15,6 +15,7 @@ std::vector<MarkDecision> LinkCore::decisions(const SegmentState& segment) const
   question.accepted = row_.accepted.has_value();
   question.accept_ahead = accept_ahead_;
   question.rewind = segment.rewind && !segment.rewind_begun;
+  question.list_gone = segment.list_gone;
   question.cursor_known = segment.cursor && segment.cursor->position.at != Position{};
   if (segment.end_lineage || segment.end_floor) {
     SourceView view;
@@ -28,11 +29,16 @@ std::vector<MarkDecision> LinkCore::decisions(const SegmentState& segment) const
   for (const auto& lane : lanes_of(segment)) {
     MarkDecision decision = decide(lane.mark(), question);
     if (segment.reopen && lane.mark() && lane.mark()->covers_something() && decision.plan != MarkPlan::open) {
-      decision = {MarkPlan::open, *segment.reopen, segment.why};
+      decision = {MarkPlan::open, *segment.reopen, segment.why, {}};
     }
     out.push_back(std::move(decision));
   }
   return out;
+}
+
+std::uint64_t LinkCore::removals_allowed(const SegmentState& segment) const {
+  if (segment.removal_accepted) return ~std::uint64_t{0};
+  return removal_budget(target_->live_keys, std::max(source_segments_, target_segments_), config_.max_removal_ratio, config_.max_removal_floor);
 }
 
 bool LinkCore::resume_segment(SegmentState& segment) {
@@ -53,10 +59,18 @@ bool LinkCore::resume_segment(SegmentState& segment) {
     hold(std::string(hold_->code), std::string(hold_->text));
     return false;
   }
+  segment.halted = false;
+  if (std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::repair; })) {
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      if (plan[i].plan == MarkPlan::repair) lanes_[segment.first_lane + i].removals_left = removals_allowed(segment);
+    }
+    begin_repair(segment, plan);
+    return true;
+  }
   segment.end_lineage.reset();
   segment.end_floor.reset();
   segment.reopen.reset();
-  segment.halted = false;
+  segment.list_gone = false;
   const bool walk = std::any_of(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::walk; });
   for (std::size_t i = 0; i < plan.size(); ++i) {
     Lane& lane = lanes_[segment.first_lane + i];
@@ -65,9 +79,7 @@ bool LinkCore::resume_segment(SegmentState& segment) {
     if (plan[i].plan == MarkPlan::stream) {
       lane.removals_left = 0;
     } else if (segment.removal_accepted || !goes_on) {
-      lane.removals_left = segment.removal_accepted ? ~std::uint64_t{0}
-                                                    : removal_budget(target_->live_keys, std::max(source_segments_, target_segments_),
-                                                                     config_.max_removal_ratio, config_.max_removal_floor);
+      lane.removals_left = removals_allowed(segment);
     }
   }
   if (walk && !open && !segment.bootstrapping) {
@@ -133,6 +145,7 @@ void LinkCore::flush_subscribes() {
 }
 
 void LinkCore::park(SegmentState& segment, bool halt, MonoMicros delay, std::string code, std::string why) {
+  drop_repair(segment);
   if (halt) {
     if (segment.stage == SegmentStage::streaming || segment.stage == SegmentStage::subscribing) {
       if (FeedConnection* feed = feed_of(segment); feed != nullptr && feed->reader) {

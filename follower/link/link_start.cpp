@@ -408,11 +408,18 @@ void LinkCore::compare_cursors() {
     if (segment.cursor && segment.cursor->position.at != Position{}) cursor = segment.cursor->position.at;
     if (segment.durable) low = segment.durable->at;
     const std::string low_text = low ? to_string(*low) : "nothing";
-    switch (compare_cursor(cursor, low, any_mark)) {
+    const auto lanes = lanes_of(segment);
+    const bool repaired = std::any_of(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.mark() && cursor && was_taken_back(*lane.mark(), *cursor); });
+    switch (compare_cursor(cursor, low, any_mark, repaired)) {
       case CursorVerdict::none:
         if (low) note_dirty(segment);
         break;
       case CursorVerdict::agrees: break;
+      case CursorVerdict::taken_back:
+        log(LogLine::Level::warning, "rollback", fmt::format("segment {}: the target holds {}, the cursor says {}: a repair has taken back what the source had lost; the mark counts",
+                                                             segment.id.value(), low_text, to_string(*cursor)));
+        note_dirty(segment);
+        break;
       case CursorVerdict::above:
       case CursorVerdict::mark_gone:
         ++counted_.target_rollbacks;
@@ -453,6 +460,7 @@ void LinkCore::again_later(std::string code, std::string text) {
   disconnect();
   for (auto& lane : lanes_) queue_bytes_ -= lane.halt();
   for (auto& segment : segments_) {
+    drop_repair(segment);
     segment.stage = SegmentStage::detached;
     segment.reopen.reset();
     segment.end_lineage.reset();

@@ -61,6 +61,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   for (const auto& segment : segments_) {
     oldest = std::min(oldest, segment.echoes.confirmed_sent());
     SegmentPhase phase = segment.in_stream ? SegmentPhase::stream : SegmentPhase::bootstrap;
+    if (segment.stage == SegmentStage::repairing) phase = SegmentPhase::repair;
     if (segment.stopped || segment.held_removal) phase = SegmentPhase::stopped;
     switch (phase) {
       case SegmentPhase::bootstrap: ++out.segments_bootstrap; break;
@@ -82,7 +83,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     out.backlog_bytes += segment.bytes_behind;
     const FeedConnection* feed = feeds_.empty() ? nullptr : feeds_[segment.id.value() % feeds_.size()].get();
     if (phase != SegmentPhase::stopped) {  // nobody listens for those that stand still
-      Hearing::Heard heard{segment.echoed, segment.stage == SegmentStage::opening ? now : segment.asked, {}, {}};
+      Hearing::Heard heard{segment.echoed, segment.stage == SegmentStage::opening || segment.stage == SegmentStage::repairing ? now : segment.asked, {}, {}};
       if (feed != nullptr) {
         heard.connection_data = feed->data;
         heard.connection_echoed = feed->last_pong;
@@ -152,6 +153,8 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     say(LinkState::failed, stopped_code, stopped_why);
   } else if (out.segments_bootstrap > 0) {
     out.state = LinkState::bootstrap;
+  } else if (out.segments_repair > 0) {
+    out.state = LinkState::repair;
   } else {
     out.state = LinkState::running;
   }

@@ -51,6 +51,7 @@ void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
     update_closed_time();
     check_marks();
     watch();
+    watch_repairs();
     if ((held_for_standby() || accept_standby_) && status(now, false).caught_up) {
       clear_hold();  // the source went back to before what it withheld
       accept_standby_ = false;
@@ -172,7 +173,8 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
     std::optional<Position> low;
     if (found[i] != nullptr && found[i]->low) low = found[i]->low->at;
     const auto& before = verify_lows_[i];
-    bool differs = found[i] == nullptr || (before && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
+    const bool taken_back = segments_[lane_segment_[i]].stage == SegmentStage::repairing;  // by this follower: what the source has lost
+    bool differs = found[i] == nullptr || (before && !taken_back && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
     if (active && lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
     if (!differs) continue;
     segments_[lane_segment_[i]].marks_doubted = true;

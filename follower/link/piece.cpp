@@ -171,6 +171,8 @@ void cut(Piece piece, std::size_t bytes_max, const std::function<void(Piece)>& o
         possible = record.has_value();
         if (possible) part.range->to = SlotKey{read_row(piece.table, i - 1).slot, std::string(record->key)};
         part.range->final = false;
+      } else if (part.repair) {
+        part.repair->final = false;
       } else {
         part.last = piece.last;
         part.last->at.revision = Revision{revision};
@@ -178,7 +180,7 @@ void cut(Piece piece, std::size_t bytes_max, const std::function<void(Piece)>& o
       if (possible) {
         part.table = piece.table.substr(begin * record_row_bytes, (i - begin) * record_row_bytes);
         part.records = piece.records.substr(from, length);
-        piece.prev = part.last;
+        if (!part.repair) piece.prev = part.last;
         if (part.range) piece.range->from = part.range->to;
         out(std::move(part));
         begin = i;

@@ -30,6 +30,7 @@ struct Piece {
   WallMicros closed_time_us = 0;
   WallMicros commit_time_us = 0;          // of the newest change in it; 0: not known (chunks)
   std::optional<ApplyRange> range;
+  std::optional<ApplyRepair> repair;
   std::string_view table, records;
   Bytes message, own;                     // what the views point into
   std::uint64_t credit = 0;               // bytes that go back to the feed when it is done

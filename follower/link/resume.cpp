@@ -16,24 +16,39 @@ HistoryVerdict compare_histories(ClusterId source, const Root& root, std::span<c
 
 namespace {
 
-MarkDecision open(BootstrapReason reason, std::string why) { return {MarkPlan::open, reason, std::move(why)}; }
+MarkDecision open(BootstrapReason reason, std::string why) { return {MarkPlan::open, reason, std::move(why), {}}; }
 
-// Low and high of one mark against the lineage; diverged and unknown are answered alike here, by ranges.
+// Can the target's log name all that came after `surviving`, and the source's go on from there?
+bool can_be_listed(const Mark& mark, const NamedPosition& surviving, const MarkQuestion& question) {
+  if (question.list_gone || mark.phase != Phase::stream || mark.low != mark.high) return false;
+  if (mark.horizon && surviving.at < mark.horizon->at) return false;  // up to there an absence has left nothing in the log
+  return !question.view->floor || !below_floor(surviving.at, *question.view->floor);
+}
+
+// Low and high of one mark against the lineage.
 std::optional<MarkDecision> test_lineage(const Mark& mark, const MarkQuestion& question) {
+  const Lineage& lineage = *question.view->lineage;
+  std::optional<NamedPosition> surviving;
+  std::string why;
   for (const auto* position : {&mark.low, &mark.high}) {
     if (!*position) continue;
-    const LineageVerdict verdict = question.view->lineage->test(mark.history, **position, question.view->head);
+    const LineageVerdict verdict = lineage.test(mark.history, **position, question.view->head);
     switch (verdict.verdict) {
       case OnLineage::on: break;
       case OnLineage::diverged:
+        if (!surviving || verdict.surviving < surviving->at) surviving = NamedPosition{verdict.surviving, lineage.id_of(verdict.surviving.generation)};
+        why = verdict.reason;
+        break;
       case OnLineage::unknown_lineage: return open(BootstrapReason::unknown_lineage, verdict.reason);
       case OnLineage::ahead_of_source:
         if (question.accept_ahead) return open(BootstrapReason::accepted, verdict.reason);
-        return MarkDecision{MarkPlan::hold, BootstrapReason::accepted, verdict.reason};
-      case OnLineage::source_reset: return MarkDecision{MarkPlan::start_over, BootstrapReason::accepted, verdict.reason};
+        return MarkDecision{MarkPlan::hold, BootstrapReason::accepted, verdict.reason, {}};
+      case OnLineage::source_reset: return MarkDecision{MarkPlan::start_over, BootstrapReason::accepted, verdict.reason, {}};
     }
   }
-  return std::nullopt;
+  if (!surviving) return std::nullopt;
+  if (!can_be_listed(mark, *surviving, question)) return open(BootstrapReason::unknown_lineage, why);
+  return MarkDecision{MarkPlan::repair, BootstrapReason::unknown_lineage, why, *surviving};
 }
 
 }  // namespace
@@ -91,12 +106,16 @@ feed::SubscribeSegment subscribe_request(SegmentId segment, HistoryId history, S
   return request;
 }
 
-CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark) {
+bool was_taken_back(const Mark& mark, Position cursor) {
+  return mark.low && mark.horizon && mark.low->at < mark.horizon->at && mark.low->at < cursor && cursor.generation < mark.horizon->at.generation;
+}
+
+CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark, bool repaired) {
   if (!cursor) return CursorVerdict::none;
   if (!any_mark) return CursorVerdict::mark_gone;
   // A bootstrap that was begun after the cursor was written: nothing was lost, and nothing is covered yet.
   if (!mark_low) return CursorVerdict::agrees;
-  if (*mark_low < *cursor) return CursorVerdict::above;
+  if (*mark_low < *cursor) return repaired ? CursorVerdict::taken_back : CursorVerdict::above;
   return *cursor < *mark_low ? CursorVerdict::below : CursorVerdict::agrees;
 }
 

@@ -36,12 +36,14 @@ struct MarkQuestion {
   bool accept_ahead = false;              // …and positions that the source does not have (yet)
   bool rewind = false;                    // an operator's rewind: by ranges, from nothing
   bool cursor_known = false;              // the cursor store knew a position of this segment
+  bool list_gone = false;                 // what the source has lost cannot be named key by key
   std::optional<SourceView> view;         // empty: the source has not been asked yet
 };
 enum class MarkPlan : std::uint8_t {
   stream,     // goes on where it stands
   walk,       // in bootstrap: the walk goes on behind its last key
   open,       // begins anew: bootstrap, nothing covered
+  repair,     // the source has lost a tail that it holds: just those keys are put right
   hold,       // beyond the source's head: nobody may touch it
   start_over, // the source's root has changed meanwhile: from the beginning, histories first
 };
@@ -49,6 +51,7 @@ struct MarkDecision {
   MarkPlan plan = MarkPlan::stream;
   BootstrapReason reason = BootstrapReason::new_segment;  // only for open
   std::string why;                                        // for people; empty for stream and walk
+  NamedPosition surviving;                                // repair: of what the mark stems from, the last that is on the lineage still
 };
 [[nodiscard]] MarkDecision decide(const std::optional<Mark>& mark, const MarkQuestion& question);
 
@@ -71,11 +74,14 @@ enum class CursorVerdict : std::uint8_t {
   none,        // no cursor: the mark is adopted
   agrees,
   above,       // the target lost something: target_rollback
+  taken_back,  // the source had lost something, and a repair put its mark back, which this cursor has not heard of
   below,       // the last commits were lost; redelivery is harmless
   mark_gone,   // the target holds no mark at all: target_rollback too
 };
-// `mark_low`: lowest low of the marks that cover something. `any_mark`: there is a mark at all.
-[[nodiscard]] CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark);
+// `mark_low`: lowest low of the marks that cover something. `any_mark`: there is a mark at all. `repaired`: was_taken_back of any of them.
+[[nodiscard]] CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark, bool repaired);
+// A mark whose low is below its horizon was put back there by a repair, as of a generation that the cursor has not come to.
+[[nodiscard]] bool was_taken_back(const Mark& mark, Position cursor);
 
 // ---- before a bootstrap --------------------------------------------------------------------------------------------------
 // Empty: it fits as far as can be told. Else a sentence for people.

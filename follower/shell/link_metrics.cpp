@@ -10,7 +10,7 @@ using admin::MetricFamily;
 using admin::MetricType;
 
 enum Family : std::size_t {
-  state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, applied_bytes, conflicts, gaps,
+  state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, applied_bytes, conflicts, rollbacks, rolled_back, gaps,
   target_rollbacks, mark_behind, mark_ahead, mark_gaps, retries, reconnects, bootstrap_ratio, queue_bytes, apply_delay, caught_up, loss_seconds, loss_revisions,
   loss_bytes, cursor_age, cursor_commits, store_map, store_used, store_errors, store_set_aside, commit_seconds_family, count
 };
@@ -29,6 +29,8 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_entries_total", MetricType::counter, "link; result: applied, skipped, removed", "Changes settled at the target by outcome."},
     {"zaris_link_applied_bytes_total", MetricType::counter, "link", "Bytes of records applied."},
     {"zaris_link_conflicts_total", MetricType::counter, "link", "Records that the target itself had written and that the source's replaced; what was there is in the conflict log."},
+    {"zaris_link_rollbacks_total", MetricType::counter, "link", "Segments of which the source had lost newest writes that the target held, and which were put right."},
+    {"zaris_link_rolled_back_entries_total", MetricType::counter, "link", "Records that this took away or replaced; each is in the conflict log."},
     {"zaris_link_gap_errors_total", MetricType::counter, "link", "Runs that did not start where the last one ended. Must stay 0."},
     {"zaris_link_target_rollbacks_total", MetricType::counter, "link", "Segments whose target held less than it had acknowledged."},
     {"zaris_link_mark_behind_cursor_total", MetricType::counter, "link", "Cursors above the target's mark, corrected."},
@@ -104,6 +106,8 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   put_with(entries, number(s.removed_records), "result", "removed");
   put(applied_bytes, number(s.applied_bytes));
   put(conflicts, number(s.conflicts));
+  put(rollbacks, number(s.repairs));
+  put(rolled_back, number(s.rolled_back_records));
   put(gaps, number(s.gap_errors));
   put(target_rollbacks, number(s.target_rollbacks));
   put(mark_behind, number(s.mark_behind_cursor));

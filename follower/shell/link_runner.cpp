@@ -117,6 +117,9 @@ class Runner final : public LinkRunner {
   void act(MarkChecksumRequest& a) {
     target_.mark_checksum(a, then([this, id = a.id](Result<bool> answer) { link_->on_mark_checksum(id, std::move(answer), mono_now()); }));
   }
+  void act(ListRolledBackRequest& a) {
+    target_.list_rolled_back(a, then([this, id = a.id](Result<RolledBackAnswer> answer) { link_->on_rolled_back(id, std::move(answer), mono_now()); }));
+  }
   void act(ApplyRequest& a) {
     const std::uint64_t id = a.id;
     target_.apply(std::move(a), then([this, id](Result<ApplyAnswer> answer) { link_->on_applied(id, std::move(answer), mono_now()); }));

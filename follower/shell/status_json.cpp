@@ -62,6 +62,8 @@ ordered_json to_json(const LinkStatus& s) {
       {"skipped_total", s.skipped_records},
       {"removed_total", s.removed_records},
       {"conflicts_total", s.conflicts},
+      {"rollbacks_total", s.repairs},
+      {"rolled_back_total", s.rolled_back_records},
       {"gap_errors_total", s.gap_errors},
       {"target_rollbacks_total", s.target_rollbacks},
       {"mark_behind_cursor_total", s.mark_behind_cursor},

@@ -385,6 +385,31 @@ void Target::mark_checksum(const MarkChecksumRequest& request, std::function<voi
   }
 }
 
+void Target::list_rolled_back(const ListRolledBackRequest& request, std::function<void(Result<RolledBackAnswer>)> handler) {
+  const auto node = owner(request.target_segment);
+  if (!node) {
+    refresh();
+    return loop_->post([alive = alive_, handler = std::move(handler)] {
+      if (*alive) handler(failure("unavailable", "nobody serves that segment now"));
+    });
+  }
+  protocol::ListRolledBackRequest page;
+  page.link = request.link;
+  page.scope = request.scope;
+  page.source_segment = request.source_segment;
+  page.target_segment = request.target_segment;
+  page.source_segments = request.source_segments;
+  page.surviving = request.surviving;
+  page.token = request.token;
+  page.below = request.below;
+  connection(*node, 0).list_rolled_back(page, [this, alive = alive_, session = session_, handler = std::move(handler)](Result<client::TargetConnection::RolledBack> answer) {
+    if (!*alive || session != session_) return;
+    if (!answer || passes(answer->status)) refresh();
+    if (!answer) return handler(tl::unexpected(std::move(answer.error())));
+    handler(RolledBackAnswer{answer->status, std::move(answer->reason), std::move(answer->table), std::move(answer->records), answer->below});
+  });
+}
+
 void Target::apply(ApplyRequest request, std::function<void(Result<ApplyAnswer>)> handler) {
   const std::uint32_t key = static_cast<std::uint32_t>(request.batch.source_segment.value()) << 16 | request.batch.target_segment.value();
   Route& way = routes_[key];

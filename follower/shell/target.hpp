@@ -40,6 +40,7 @@ class Target {
   // Of all owners. A segment that none of them serves, or two by their words: code `unavailable`, never an answer without its mark.
   void read_marks(const ReadMarksRequest& request, std::function<void(Result<MarksAnswer>)> handler);
   void mark_checksum(const MarkChecksumRequest& request, std::function<void(Result<bool>)> handler);
+  void list_rolled_back(const ListRolledBackRequest& request, std::function<void(Result<RolledBackAnswer>)> handler);
   // The batch's connection is gone: fails at once with code `unreachable`. Nobody owns the segment: status Unavailable.
   void apply(ApplyRequest request, std::function<void(Result<ApplyAnswer>)> handler);
 

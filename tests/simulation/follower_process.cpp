@@ -211,6 +211,12 @@ void FollowerProcess::perform(follower::Action& action) {
         return target_.mark_checksum(checksum.link, checksum.scope) == mark_checksum(checksum.rows);
       }, [this, id = checksum.id](const Result<bool>& answer) { link_->on_mark_checksum(id, answer, mono()); });
     },
+    [&](follower::ListRolledBackRequest& list) {
+      ask([this, list]() -> Result<follower::RolledBackAnswer> {
+        if (!target_.up()) return failure("target_unreachable", "connection refused");
+        return target_.list_rolled_back(list);
+      }, [this, id = list.id](const Result<follower::RolledBackAnswer>& answer) { link_->on_rolled_back(id, answer, mono()); });
+    },
     [&](follower::ApplyRequest& apply) { send_apply(std::move(apply)); },
     [&](follower::ConnectFeed& open) { connect(open.connection); },
     [&](follower::CloseFeed& close) {

@@ -110,6 +110,12 @@ follower::MarksAnswer TargetRegion::read_marks(const std::string& link, ScopeId 
   return answer;
 }
 
+follower::RolledBackAnswer TargetRegion::list_rolled_back(const follower::ListRolledBackRequest& request) const {
+  store::RolledBackPage page = store_->list_rolled_back({request.link, request.scope, request.source_segment, request.target_segment, request.source_segments,
+                                                         request.surviving.at, request.token, request.below, 1u << 10});
+  return {page.status, std::move(page.reason), std::move(page.table), std::move(page.records), page.below};
+}
+
 ApplyAnswer TargetRegion::apply(const std::shared_ptr<const follower::ApplyRequest>& request) {
   Operation operation;
   operation.now = wall();

@@ -27,6 +27,7 @@ class TargetRegion {
   [[nodiscard]] follower::TargetInfo info() const;
   [[nodiscard]] follower::MarksAnswer read_marks(const std::string& link, ScopeId scope) const;
   [[nodiscard]] std::uint64_t mark_checksum(const std::string& link, ScopeId scope) const { return store_->mark_checksum(link, scope); }
+  [[nodiscard]] follower::RolledBackAnswer list_rolled_back(const follower::ListRolledBackRequest& request) const;
   [[nodiscard]] ApplyAnswer apply(const std::shared_ptr<const follower::ApplyRequest>& request);
 
   // ---- its own clients: keys out of the scope (and, before the link comes, some in it)

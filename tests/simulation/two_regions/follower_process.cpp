@@ -144,6 +144,13 @@ void FollowerProcess::perform(follower::Action& action) {
         pump();
       });
     },
+    [&](follower::ListRolledBackRequest& list) {
+      lines_->list_rolled_back(list, [this, id = list.id](Result<follower::RolledBackAnswer> answer) {
+        world_.note("rolled back", [&] { return answer ? fmt::format("{} {} bytes", name(answer->status), answer->records.size()) : answer.error().text(); }, id);
+        link_->on_rolled_back(id, std::move(answer), mono());
+        pump();
+      });
+    },
     [&](follower::ApplyRequest& apply) {
       const std::uint64_t id = apply.id;
       lines_->apply(std::move(apply), [this, id](Result<ApplyAnswer> answer) {

@@ -28,6 +28,7 @@ struct TwoOptions {
   // ---- faults
   MonoMicros safety_us = 30'000'000;
   MonoMicros source_every = 0, target_every = 0;        // of a region's nodes, or its etcd: one at a time, the next when it is whole
+  bool lost_tails = false;                              // half of the source's faults: a node that no other one hears goes on, and dies
   MonoMicros gateway_every = 0;                         // killed, frozen
   MonoMicros follower_every = 0;                        // killed, stopped, frozen
   MonoMicros line_every = 0;                            // a connection of the feed or to the target breaks

@@ -231,9 +231,10 @@ void TwoRegions::region_fault(Region& region, const char* name, MonoMicros mean)
   world.queue.after(wait(mean), [this, &region, name, mean] {
     if (world.healed) return;
     if (!region.whole()) return region_fault(region, name, 200'000);
-    static constexpr const char* names[] = {"kill", "freeze", "isolate", "cut", "etcd cut", "etcd down", "drain", "compact", "restart"};
+    static constexpr const char* names[] = {"kill", "freeze", "isolate", "cut", "etcd cut", "etcd down", "drain", "compact", "restart", "lost tail"};
     const std::size_t victim = world.faults.below(region.size()), other = (victim + 1) % region.size();
-    const auto kind = world.faults.below(9);
+    const bool tail = &region == &source && options.lost_tails && world.faults.chance(0.5);
+    const auto kind = tail ? 9 : world.faults.below(9);
     world.note("region fault", [&] { return fmt::format("{} n{}: {}", name, victim + 1, names[kind]); }, victim, kind);
     world.probes.hit(fmt::format("{}: {}", name, names[kind]));
     if (&region == &source) faulted_at_.push_back(world.now());
@@ -254,6 +255,18 @@ void TwoRegions::region_fault(Region& region, const char* name, MonoMicros mean)
         break;
       case 7: region.compact_etcd(); break;
       case 8: region.kill(victim); lasts = world.faults.between(1'000, 500'000); break;
+      case 9: {
+        for (std::size_t i = 0; i < region.size(); ++i) {
+          if (i != victim) region.cut(victim, i, true);
+        }
+        const MonoMicros unheard = world.faults.between(20'000, 700'000);
+        const std::uint64_t life = region.life(victim);
+        world.queue.after(unheard, [this, &region, victim, life] {
+          if (!world.healed && region.alive(victim) && region.life(victim) == life) region.kill(victim);
+        });
+        lasts += unheard;
+        break;
+      }
     }
     world.queue.after(lasts, [this, &region, name, mean] {
       if (world.healed) return;

@@ -341,6 +341,22 @@ void TargetLines::mark_checksum(const follower::MarkChecksumRequest& request, st
   }
 }
 
+void TargetLines::list_rolled_back(const follower::ListRolledBackRequest& request, std::function<void(Result<follower::RolledBackAnswer>)> handler) {
+  const auto owner = routing_.owner(request.target_segment);
+  if (!owner) {
+    refresh();
+    return later(1, [handler] { handler(failure("unavailable", "nobody serves that segment now")); });
+  }
+  ask<follower::RolledBackAnswer>(
+      line(place(routing_.map().nodes[*owner])), 100,
+      [&nodes = nodes_, request](std::size_t n, std::function<void(follower::RolledBackAnswer)> answer) { answer(nodes.list_rolled_back(n, request)); },
+      [this, session = session_, handler](Result<follower::RolledBackAnswer> answer) {
+        if (session != session_) return;
+        if (!answer || answer->status != Status::ok) refresh();
+        handler(std::move(answer));
+      });
+}
+
 void TargetLines::apply(follower::ApplyRequest request, std::function<void(Result<ApplyAnswer>)> handler) {
   const std::pair key(request.batch.source_segment, request.batch.target_segment);
   Route& way = routes_[key];

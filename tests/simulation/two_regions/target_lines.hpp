@@ -22,6 +22,7 @@ class TargetLines {
   void open_link(const follower::OpenLinkRequest& request, std::function<void(Result<follower::TargetInfo>, Status)> handler);
   void read_marks(const follower::ReadMarksRequest& request, std::function<void(Result<follower::MarksAnswer>)> handler);
   void mark_checksum(const follower::MarkChecksumRequest& request, std::function<void(Result<bool>)> handler);
+  void list_rolled_back(const follower::ListRolledBackRequest& request, std::function<void(Result<follower::RolledBackAnswer>)> handler);
   void apply(follower::ApplyRequest request, std::function<void(Result<ApplyAnswer>)> handler);
 
   void tick();                               // requests that have waited too long

@@ -146,6 +146,13 @@ Result<std::uint64_t> TargetNodes::mark_checksum(std::size_t node, const std::st
   return zaris::mark_checksum(std::move(rows));
 }
 
+follower::RolledBackAnswer TargetNodes::list_rolled_back(std::size_t node, const follower::ListRolledBackRequest& request) {
+  if (!serves(node, request.target_segment)) return {Status::moved, "this node does not serve that segment", {}, {}, {}};
+  store::RolledBackPage page = store(node).list_rolled_back({request.link, request.scope, request.source_segment, request.target_segment, request.source_segments,
+                                                             request.surviving.at, request.token, request.below, 1u << 10});
+  return {page.status, std::move(page.reason), std::move(page.table), std::move(page.records), page.below};
+}
+
 void TargetNodes::apply(std::size_t node, const ApplyPtr& request, std::function<void(std::string)> answer) {
   const SegmentId segment = request->batch.target_segment;
   std::string out;

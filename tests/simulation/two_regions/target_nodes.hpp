@@ -37,6 +37,7 @@ class TargetNodes {
   [[nodiscard]] Opened open_link(std::size_t node, const follower::OpenLinkRequest& request);
   [[nodiscard]] Result<protocol::ReadMarksAnswer> read_marks(std::size_t node, const follower::ReadMarksRequest& request);
   [[nodiscard]] Result<std::uint64_t> mark_checksum(std::size_t node, const std::string& link, ScopeId scope);
+  [[nodiscard]] follower::RolledBackAnswer list_rolled_back(std::size_t node, const follower::ListRolledBackRequest& request);
   // The answer as a frame, now or when replicas hold it; never after the process has died.
   void apply(std::size_t node, const ApplyPtr& request, std::function<void(std::string)> answer);
 

@@ -8,7 +8,8 @@ The owner's packets to the other nodes vanish for a moment while it acknowledges
 killed. Every write has a key of its own and is remembered with its position, so that the rule can be checked segment by segment:
   - what is lost is newer than all that survived of the same term;
   - what had been acknowledged before the packets vanished, and was in step, survives;
-  - with feed.ship committed the follower had more than survived, and does not keep it.
+  - with feed.ship committed the follower had more than survived, and does not keep it: just the keys of that tail are put right, and nothing
+    is copied anew but what was copied by ranges anyway.
 Needs network namespaces; where those are not permitted the test is skipped.
 """
 import argparse
@@ -120,8 +121,12 @@ def main():
             survived, lost = judge(writer.places, keys_of(a, bench.folder), muted)
             lost_at_all += lost
             status = processes.link_status(follower, "l")
-            print(f"{number + 1}: {victim.name}: {survived} survived, {lost} lost, all of them its tail; ends of streams {status['stream_ends_total']}, copies {status['bootstraps_total']}", flush=True)
+            print(f"{number + 1}: {victim.name}: {survived} survived, {lost} lost, all of them its tail; ends of streams {status['stream_ends_total']}, copies {status['bootstraps_total']}, "
+                  f"{status['rolled_back_total']} records of {status['rollbacks_total']} segments rolled back", flush=True)
         assert lost_at_all > 0, "no tail was lost, so that nothing was shown"
+        if arguments.ship == "committed":
+            assert 0 < status["rolled_back_total"] <= lost_at_all, f"{status['rolled_back_total']} records were put right, {lost_at_all} were lost"
+            assert status["bootstraps_total"]["unknown_lineage"] == 0, f"segments were copied anew: {status['bootstraps_total']}"
     print("1 passed, 0 failed")
 
 

@@ -39,6 +39,8 @@ struct World {
   std::map<std::uint64_t, bool> feeds;              // connection → welcomed
   std::map<SegmentId, std::uint32_t> subscription;
   std::vector<feed::Hello> hellos;
+  std::vector<feed::FetchKeys> fetches;             // every one asked for
+  std::function<void(std::uint64_t, const feed::FetchKeys&)> fetched;  // what becomes of it; null: nothing
 
   // ---- the target
   std::uint32_t target_segments = 2;
@@ -56,6 +58,8 @@ struct World {
   std::optional<Error> marks_refused;
   std::uint64_t range_removes = 0;
   bool checksums_differ = false;
+  std::vector<ListRolledBackRequest> lists;
+  std::function<RolledBackAnswer(const ListRolledBackRequest&)> rolled_back;  // null: the list is gone
 
   // ---- the disk, the conflict log, the operator's poll
   std::optional<cursor::LinkRow> row;
@@ -238,6 +242,14 @@ struct World {
     } else if (b.kind == ApplyKind::stream) {
       if (!m.low || m.low->at < b.last->at) m.low = b.last;
       if (!m.high || m.high->at < b.last->at) m.high = b.last;
+    } else if (b.kind == ApplyKind::repair) {
+      m.horizon = m.horizon ? later(*m.horizon, b.repair->as_of) : b.repair->as_of;
+      m.high = later(*m.high, b.repair->as_of);
+      m.phase = b.repair->final ? Phase::stream : Phase::repair;
+      if (b.repair->final) {
+        if (b.repair->surviving.at < m.low->at) m.low = b.repair->surviving;
+        m.high = later(b.repair->surviving, *m.horizon);
+      }
     } else {
       if (b.range->from && (!m.last_key || *m.last_key < *b.range->from)) {
         a.status = Status::invalid_argument;
@@ -306,6 +318,11 @@ struct World {
     if (!target_up) return link->on_mark_checksum(a.id, failure("target_unreachable", "refused"), now);
     if (marks_refused && !checksums_differ) return link->on_mark_checksum(a.id, tl::unexpected(*marks_refused), now);
     link->on_mark_checksum(a.id, !checksums_differ && checksum() == mark_checksum(a.rows), now);
+  }
+  void perform(ListRolledBackRequest& a) {
+    lists.push_back(a);
+    if (!target_up) return link->on_rolled_back(a.id, failure("target_unreachable", "refused"), now);
+    link->on_rolled_back(a.id, rolled_back ? rolled_back(a) : RolledBackAnswer{Status::list_gone, "the log begins later", {}, {}, {}}, now);
   }
   void perform(ApplyRequest& a) {
     if (hold_applies) waiting.push_back(std::move(a));
@@ -421,7 +438,10 @@ struct World {
   }
   void hear(std::uint64_t, feed::Ack& m) { acked.insert(acked.end(), m.segments.begin(), m.segments.end()); }
   void hear(std::uint64_t, feed::Credit&) {}
-  void hear(std::uint64_t, feed::FetchKeys&) {}
+  void hear(std::uint64_t connection, feed::FetchKeys& m) {
+    fetches.push_back(m);
+    if (fetched) fetched(connection, m);
+  }
   void hear(std::uint64_t, feed::DigestRequest&) {}
   void hear(std::uint64_t, feed::Unsubscribe&) {}
 };

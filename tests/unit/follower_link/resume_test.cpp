@@ -73,6 +73,8 @@ TEST(Decide, PerMark) {
   const Position head{Generation{7}, Revision{90}};
   Mark high_off = mark(at(1, 40));
   high_off.high = at(1, 55);
+  Mark below_horizon = mark(at(3, 80));
+  below_horizon.horizon = NamedPosition{{Generation{3}, Revision{80}}, below_horizon.low->generation_id};
   Mark uncovered;
   uncovered.source_cluster = here;
   uncovered.history = ours;
@@ -100,7 +102,9 @@ TEST(Decide, PerMark) {
       {"the floor", mark(at(7, 85)), 85, MarkPlan::stream},
       {"first of its generation", mark(at(3, 50)), 1, MarkPlan::stream},
       {"last of its generation", mark(at(3, 79)), 1, MarkPlan::stream},
-      {"one beyond its generation", mark(at(3, 80)), 1, MarkPlan::open, BootstrapReason::unknown_lineage},
+      {"one beyond its generation", mark(at(3, 80)), 1, MarkPlan::repair, BootstrapReason::unknown_lineage},
+      {"…and what survived is below its horizon", below_horizon, 1, MarkPlan::open, BootstrapReason::unknown_lineage},
+      {"…and the log begins later", mark(at(3, 80)), 81, MarkPlan::open, BootstrapReason::unknown_lineage},
       {"before its generation began", mark(at(3, 49)), 1, MarkPlan::open, BootstrapReason::unknown_lineage},
       {"a generation that nobody knows", mark(at(5, 60)), 1, MarkPlan::open, BootstrapReason::unknown_lineage},
       {"the generation's number with another id", wrong_id, 1, MarkPlan::open, BootstrapReason::unknown_lineage},
@@ -203,7 +207,7 @@ TEST(CompareCursor, Table) {
       {next_generation, q, true, CursorVerdict::above},       {p, std::nullopt, false, CursorVerdict::mark_gone},
       {p, std::nullopt, true, CursorVerdict::agrees},
   };
-  for (const auto& c : cases) EXPECT_EQ(compare_cursor(c.cursor, c.low, c.any_mark), c.expected);
+  for (const auto& c : cases) EXPECT_EQ(compare_cursor(c.cursor, c.low, c.any_mark, false), c.expected);
 }
 
 TEST(TooSmall, LimitsAndMemoryAreCompared) {
