@@ -96,6 +96,21 @@ void FollowerProcess::crash(bool cursor_file_lost) {
   if (on_gone) on_gone();
 }
 
+void FollowerProcess::copy_again() {
+  if (!link_) return;
+  abandon();
+  disk_.crash(world_.disk);
+  const auto row = disk_.link_rows().find(link_name);
+  if (row != disk_.link_rows().end()) {
+    row->second.rewind = true;
+    row->second.rewind_to = std::nullopt;
+    ++row->second.rows_version;
+  }
+  world_.note("follower is rewound", [] { return std::string(); });
+  world_.probes.hit("follower: rewound");
+  if (on_gone) on_gone();
+}
+
 void FollowerProcess::terminate() {
   if (!link_ || stopping_) return;
   stopping_ = true;

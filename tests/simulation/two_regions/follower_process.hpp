@@ -23,6 +23,7 @@ class FollowerProcess {
   void start();
   void crash(bool cursor_file_lost);
   void terminate();                          // SIGTERM; gone within two seconds
+  void copy_again();                         // it dies, and an operator has rewound it by the time that it starts again
   void freeze_until(MonoMicros when) { frozen_until_ = std::max(frozen_until_, when); }
   [[nodiscard]] bool running() const { return link_ != nullptr; }
   [[nodiscard]] bool takes() const { return frozen_until_ <= world_.now(); }

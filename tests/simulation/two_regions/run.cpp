@@ -261,6 +261,7 @@ void TwoRegions::region_fault(Region& region, const char* name, MonoMicros mean)
         }
         const MonoMicros unheard = world.faults.between(20'000, 700'000);
         const std::uint64_t life = region.life(victim);
+        if (world.faults.chance(0.3)) follower.copy_again();  // copies as of what will not survive
         world.queue.after(unheard, [this, &region, victim, life] {
           if (!world.healed && region.alive(victim) && region.life(victim) == life) region.kill(victim);
         });
