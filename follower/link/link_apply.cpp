@@ -79,6 +79,8 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
   const std::size_t index = id & 0xffffu;
   if (index >= lanes_.size()) return;
   Lane& lane = lanes_[index];
+  // The attempt is over: nobody acts on this answer. What the target holds is true all the same.
+  if (stage_ != Stage::active && answer && answer->status == Status::mark_gap) doubt(lane, answer->mark ? &*answer->mark : nullptr);
   const auto verdict = lane.answer(id, answer, now, random_);
   if (verdict == Lane::Verdict::progress) {
     settle_lane(index);
@@ -153,6 +155,7 @@ void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
   if (back) {
     std::optional<Position> low;
     if (answer.mark && answer.mark->low) low = answer.mark->low->at;
+    if (!answer.mark) segments_[lane_segment_[index]].echoes.went_back(std::nullopt);
     found_back(segments_[lane_segment_[index]], low, answer.mark && answer.mark->phase == Phase::stream);
     ++counted_.target_rollbacks;
     log(LogLine::Level::warning, "target_rollback", text);

@@ -162,6 +162,7 @@ class LinkCore final : public Link {
   void open_target();
   void note_losses(const MarksAnswer& answer);
   void found_back(SegmentState& segment, const std::optional<Position>& low, bool in_stream);
+  void doubt(const Lane& lane, const Mark* found);
   void connect_feeds();
   void on_probe_welcome(FeedConnection& feed);
   void on_welcome(FeedConnection& feed);

@@ -209,6 +209,19 @@ void LinkCore::found_back(SegmentState& segment, const std::optional<Position>& 
   if (back) segment.marks_doubted = true;
 }
 
+// This mark stands at the target now, as the attempt ends (null: none does). Where it says less than was claimed, nothing is claimed until the next attempt has read all of
+// them, whatever session it is of: the target has gone back, and a copy that had been begun may have gone with what it lost.
+void LinkCore::doubt(const Lane& lane, const Mark* found) {
+  SegmentState& segment = segments_[lane_segment_[static_cast<std::size_t>(&lane - lanes_.data())]];
+  const auto says_less = [found](const NamedPosition& than) { return found == nullptr || !found->low || found->low->at < than.at; };
+  // What is on its way may have been applied before this was said, and be gone; its answer, when it comes, tells nothing of that.
+  if (lane.mark() && lane.mark()->low && says_less(*lane.mark()->low)) segment.marks_doubted = true;
+  if (lane.in_flight() > 0 && lane.low() && says_less(*lane.low())) segment.marks_doubted = true;
+  const auto confirmed = segment.echoes.confirmed_head();
+  if (found == nullptr || !found->low || !confirmed || *confirmed <= found->low->at) return;
+  segment.echoes.went_back(found->phase == Phase::stream ? std::optional(found->low->at) : std::nullopt);
+}
+
 void LinkCore::connect_feeds() {
   stage_ = Stage::connecting;
   feeds_.clear();
@@ -410,11 +423,13 @@ void LinkCore::compare_cursors() {
     const std::string low_text = low ? to_string(*low) : "nothing";
     const auto lanes = lanes_of(segment);
     const bool repaired = std::any_of(lanes.begin(), lanes.end(), [&](const Lane& lane) { return lane.mark() && cursor && was_taken_back(*lane.mark(), *cursor); });
-    switch (compare_cursor(cursor, low, any_mark, repaired)) {
+    const bool copying = segment.cursor && segment.cursor->phase == Phase::bootstrap && !segment.in_stream;
+    switch (compare_cursor(cursor, low, any_mark, repaired, copying)) {
       case CursorVerdict::none:
         if (low) note_dirty(segment);
         break;
       case CursorVerdict::agrees: break;
+      case CursorVerdict::copying: note_dirty(segment); break;
       case CursorVerdict::taken_back:
         log(LogLine::Level::warning, "rollback", fmt::format("segment {}: the target holds {}, the cursor says {}: a repair has taken back what the source had lost; the mark counts",
                                                              segment.id.value(), low_text, to_string(*cursor)));

@@ -177,6 +177,7 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
     bool differs = found[i] == nullptr || (before && !taken_back && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
     if (active && lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
     if (!differs) continue;
+    if (found[i] == nullptr) segments_[lane_segment_[i]].echoes.went_back(std::nullopt);  // what is held of that part is not known any more
     segments_[lane_segment_[i]].marks_doubted = true;
     found_back(segments_[lane_segment_[i]], low, found[i] != nullptr && found[i]->phase == Phase::stream);
     if (!active) continue;  // counted when the marks are read for the next one
@@ -184,6 +185,10 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
     lost = fmt::format("segment {} into {}: the target holds {}, {} was acknowledged", lane.source().value(), lane.target().value(),
                        low ? to_string(*low) : "nothing", lane.mark()->low ? to_string(lane.mark()->low->at) : "nothing");
     log(LogLine::Level::warning, "target_rollback", lost);
+  }
+  // The attempt is over, and the marks are read again for the next one: until then nothing is claimed that they do not say now.
+  if (!active || !lost.empty() || !gap.empty()) {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) doubt(lanes_[i], found[i]);
   }
   if (!lost.empty()) return again_later("target_rollback", lost);
   if (!gap.empty()) return again_later("mark_gap", gap);

@@ -110,12 +110,12 @@ bool was_taken_back(const Mark& mark, Position cursor) {
   return mark.low && mark.horizon && mark.low->at < mark.horizon->at && mark.low->at < cursor && cursor.generation < mark.horizon->at.generation;
 }
 
-CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark, bool repaired) {
+CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark, bool repaired, bool copying) {
   if (!cursor) return CursorVerdict::none;
   if (!any_mark) return CursorVerdict::mark_gone;
   // A bootstrap that was begun after the cursor was written: nothing was lost, and nothing is covered yet.
   if (!mark_low) return CursorVerdict::agrees;
-  if (*mark_low < *cursor) return repaired ? CursorVerdict::taken_back : CursorVerdict::above;
+  if (*mark_low < *cursor) return repaired ? CursorVerdict::taken_back : copying ? CursorVerdict::copying : CursorVerdict::above;
   return *cursor < *mark_low ? CursorVerdict::below : CursorVerdict::agrees;
 }
 

@@ -74,12 +74,14 @@ enum class CursorVerdict : std::uint8_t {
   none,        // no cursor: the mark is adopted
   agrees,
   above,       // the target lost something: target_rollback
+  copying,     // above, in the middle of a copy: the marks count, and nothing is lost
   taken_back,  // the source had lost something, and a repair put its mark back, which this cursor has not heard of
   below,       // the last commits were lost; redelivery is harmless
   mark_gone,   // the target holds no mark at all: target_rollback too
 };
-// `mark_low`: lowest low of the marks that cover something. `any_mark`: there is a mark at all. `repaired`: was_taken_back of any of them.
-[[nodiscard]] CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark, bool repaired);
+// `mark_low`: lowest low of the marks that cover something. `any_mark`: there is a mark at all. `repaired`: was_taken_back of any of them. `copying`: cursor and marks are
+// both of a bootstrap. Such a cursor says only where the stream would go on: a mark that covered nothing then may cover something lower by now.
+[[nodiscard]] CursorVerdict compare_cursor(const std::optional<Position>& cursor, const std::optional<Position>& mark_low, bool any_mark, bool repaired, bool copying);
 // A mark whose low is below its horizon was put back there by a repair, as of a generation that the cursor has not come to.
 [[nodiscard]] bool was_taken_back(const Mark& mark, Position cursor);
 

@@ -207,7 +207,10 @@ TEST(CompareCursor, Table) {
       {next_generation, q, true, CursorVerdict::above},       {p, std::nullopt, false, CursorVerdict::mark_gone},
       {p, std::nullopt, true, CursorVerdict::agrees},
   };
-  for (const auto& c : cases) EXPECT_EQ(compare_cursor(c.cursor, c.low, c.any_mark, false), c.expected);
+  for (const auto& c : cases) EXPECT_EQ(compare_cursor(c.cursor, c.low, c.any_mark, false, false), c.expected);
+  const Position lower{Generation{3}, Revision{90}}, higher{Generation{3}, Revision{100}};
+  EXPECT_EQ(compare_cursor(higher, lower, true, false, true), CursorVerdict::copying) << "a cursor of a copy that is under way claims nothing";
+  EXPECT_EQ(compare_cursor(higher, lower, true, true, false), CursorVerdict::taken_back);
 }
 
 TEST(TooSmall, LimitsAndMemoryAreCompared) {
