@@ -126,6 +126,7 @@ int run(int argc, char** argv, const BuildInfo& build) {
     add_feed(app, context);
     add_cursor(app, context);
     add_wait(app, context);
+    add_verify(app, context);
     add_replay(app, context);
     add_node(app, context);
     add_store(app, context);

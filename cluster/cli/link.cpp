@@ -87,6 +87,9 @@ const Sheet show_sheet{{{"name", "/name"},
                         {"bootstrap left", "/bootstrap/eta_seconds", Kind::seconds},
                         {"applied", "/applied_total", Kind::count},
                         {"conflicts", "/conflicts_total", Kind::count},
+                        {"rolled back", "/rolled_back_total", Kind::count},
+                        {"rounds equal", "/verify/rounds_total/equal", Kind::count},
+                        {"keys that differ", "/verify/divergent_keys", Kind::count},
                         {"cursor age", "/cursor_age_seconds", Kind::seconds}}};
 
 const Sheet segment_sheet{{{"SEGMENT", "/id"}, {"PHASE", "/phase"}, {"MARK", "/mark"}, {"CURSOR", "/cursor"}, {"HEAD", "/head"}, {"FLOOR", "/floor"}, {"STOPPED", "/stopped_reason"}}, "/id"};

@@ -20,6 +20,7 @@ void add_wait(CLI::App& app, Context& context);
 void add_node(CLI::App& app, Context& context);
 void add_store(CLI::App& app, Context& context);
 void add_store_verify(CLI::App& store, Context& context);
+void add_verify(CLI::App& app, Context& context);
 void add_tls(CLI::App& app, Context& context);
 void add_explain(CLI::App& app, Context& context);
 void add_version(CLI::App& app, Context& context);

@@ -1,114 +1,96 @@
-// store verify: do all copies of a region hold the same?
+// verify: do the two ends of a link hold the same? The follower reads and compares (follower/link/link_verify.cpp); this asks it to, waits, and says
+// what came of it.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cluster/cli/copies_view.hpp"
-#include "cluster/cli/region_words.hpp"
+#include "cluster/cli/http.hpp"
+#include "cluster/cli/link_json.hpp"
 #include "cluster/cli/verbs.hpp"
 
 namespace zaris::cli {
 namespace {
 
 using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
 using Kind = Column::Kind;
-using State = CopyPair::State;
+using std::chrono::milliseconds;
 
-const Sheet pair_sheet{{{"SEGMENT", "/segment"},
-                        {"COPY", "/node"},
-                        {"IS", "/state"},
-                        {"AT", "/at"},
-                        {"KEYS", "/keys", Kind::count},
-                        {"DIGEST", "/digest"},
-                        {"OWNER", "/owner"},
-                        {"OWNER AT", "/owner_at"},
-                        {"OWNER KEYS", "/owner_keys", Kind::count},
-                        {"OWNER DIGEST", "/owner_digest"}},
-                       "/segment"};
+constexpr milliseconds poll_every{100}, one_request{5000}, default_timeout{600'000};
 
-ordered_json row_json(const CopyPair& pair) {
-  return {{"segment", pair.segment.value()}, {"node", pair.node}, {"state", word_of(pair.state)},
-          {"at", to_string(pair.of_node.at)}, {"keys", pair.of_node.count}, {"digest", pair.of_node.digest.hex()},
-          {"owner", pair.owner}, {"owner_at", to_string(pair.of_owner.at)}, {"owner_keys", pair.of_owner.count}, {"owner_digest", pair.of_owner.digest.hex()}};
-}
+const Sheet round_sheet{{{"link", "/link"},
+                         {"result", "/result"},
+                         {"records compared", "/last_records", Kind::count},
+                         {"took", "/last_seconds", Kind::seconds},
+                         {"keys that differ", "/divergent_keys", Kind::count},
+                         {"repaired so far", "/repaired_total", Kind::count},
+                         {"segments left out", "/left_out", Kind::count}},
+                        "/link"};
+const Sheet key_sheet{{{"SEGMENT", "/segment"}, {"KEY", "/key"}, {"AT THE TARGET", "/how"}, {"AS OF", "/as_of"}}, "/key"};
 
-struct Silent {
-  std::string node, why;
-};
+std::uint64_t rounds(const ordered_json& verify, const char* result) { return verify.at("rounds_total").value(result, std::uint64_t{0}); }
+std::uint64_t rounds(const ordered_json& verify) { return rounds(verify, "equal") + rounds(verify, "different") + rounds(verify, "incomplete"); }
 
-// From every node that answers, side by side; the open segments lie between the first and the last of them.
-std::vector<Silent> ask(client::Client& client, SegmentId first, SegmentId last, CopiesView& view) {
-  const protocol::MapAnswer map = client.map();
-  std::vector<client::Future<protocol::CopiesAnswer>> answers;
-  for (std::size_t node = 0; node < map.nodes.size(); ++node) answers.push_back(client.copies({first, last}, node));
-  std::map<std::string, std::vector<protocol::CopyRow>> by_node;
-  std::vector<Silent> silent;
-  for (std::size_t node = 0; node < map.nodes.size(); ++node) {
-    auto answer = answers[node].get();
-    if (answer) by_node.emplace(map.nodes[node].id, std::move(answer->rows));
-    else silent.push_back({map.nodes[node].id, answer.error().text()});
+int report(const Context& context, const std::string& link, const ordered_json& before, ordered_json verify) {
+  const bool different = rounds(verify, "different") > rounds(before, "different");
+  const bool partly = !different && rounds(verify, "incomplete") > rounds(before, "incomplete");
+  ordered_json out{{"link", link}, {"result", different ? "different" : partly ? "incomplete" : "equal"}};
+  for (auto& [key, value] : verify.items()) out[key] = value;
+  print_one(context.format, round_sheet, out);
+  if ((context.format == Format::table || context.format == Format::wide) && !out["keys"].empty()) {
+    write_out("\n");
+    print_rows(Format::table, key_sheet, out["keys"]);
   }
-  view.take(by_node);
-  return silent;
+  if (different) return exit_no;
+  return partly ? exit_partly : exit_ok;
 }
 
-int verify(const Context& context) {
-  const auto within = context.timeout(std::chrono::milliseconds(10'000));
-  if (!within) return fail(within.error());
-  const auto client = connect_to_nodes(context);
-  if (!client) return fail(client.error());
-  const std::uint32_t segments = (*client)->welcome().segments;
-  const auto deadline = std::chrono::steady_clock::now() + *within;
-  CopiesView view;
+int verify(const Context& context, const std::string& name) {
+  const auto timeout = context.timeout(default_timeout);
+  if (!timeout) return fail(timeout.error());
+  const auto deadline = Clock::now() + *timeout;
+  const auto link = link_of(context.admins[0], name, std::min(*timeout, one_request));
+  if (!link) return fail(link.error());
+  const ordered_json before = link->at("verify");
+  if (context.dry_run) {
+    note(context, fmt::format("would read and compare everything that link {} has copied", name));
+    return exit_ok;
+  }
+  if (before.value("running", false)) {
+    note(context, "a round is running already: this waits for it");
+  } else if (const auto begun = ask_admin("POST", context.admins[0], "/v1/links/" + url_encoded(name) + "/verify", std::min(*timeout, one_request)); !begun) {
+    return fail(begun.error());
+  }
   Progress progress(context);
-  SegmentId first{0}, last{static_cast<std::uint16_t>(segments - 1)};
-  std::vector<Silent> silent;
-  // A copy is compared when it was asked at the place at which its owner was: where there are writes that takes a few questions.
-  while (true) {
-    silent = ask(**client, first, last, view);
-    const auto open = view.open();
-    if (open.empty() || !view.in(State::differs).empty() || std::chrono::steady_clock::now() >= deadline) break;
-    first = open.front();
-    last = open.back();
-    progress.show(fmt::format("{} of {} segments have a copy that is behind or moves", open.size(), segments));
-    pause_for(std::chrono::milliseconds(50));
+  std::string stands = "no answer";
+  while (Clock::now() < deadline) {
+    const auto now = link_of(context.admins[0], name, one_request);
+    if (now) {
+      const ordered_json& verify = now->at("verify");
+      if (verify.value("running", false) || rounds(verify) <= rounds(before)) {
+        stands = fmt::format("{} of {} segments, {} keys differ; the link is {}", verify.value("lanes_done", 0), verify.value("lanes", 0), verify.value("divergent_keys", 0), now->value("state", "unknown"));
+        progress.show("comparing: " + stands);
+      } else {
+        progress.done("compared");
+        return report(context, name, before, verify);
+      }
+    } else {
+      stands = now.error().what;
+    }
+    pause_for(poll_every);
   }
-  const auto differing = view.in(State::differs);
-  ordered_json rows = ordered_json::array();
-  for (const State state : {State::differs, State::copying, State::elsewhere, State::no_owner}) {
-    for (const CopyPair& pair : view.in(state)) rows.push_back(row_json(pair));
-  }
-  const bool spoken = view.segments() == segments;
-  const bool equal = rows.empty() && silent.empty() && spoken;
-  if (context.format == Format::json || context.format == Format::yaml) {
-    ordered_json quiet = ordered_json::array();
-    for (const Silent& one : silent) quiet.push_back({{"node", one.node}, {"error", one.why}});
-    print_document(context.format, {{"equal", equal}, {"segments", view.segments()}, {"copies", view.copies()}, {"keys", view.keys()}, {"not_equal", rows}, {"silent", quiet}});
-  } else if (!rows.empty()) {
-    print_rows(context.format, pair_sheet, rows);
-  } else if (equal) {
-    write_out(view.copies() == 0 ? fmt::format("one copy of everything, nothing to compare: {} keys\n", show_count(view.keys()))
-                                 : fmt::format("equal: {} keys, {} segments, {} copies beside their owners'\n", show_count(view.keys()), view.segments(), view.copies()));
-  }
-  (void)flush_out();
-  for (const Silent& one : silent) note(context, fmt::format("node {} does not answer: {}", one.node, one.why));
-  if (!differing.empty())
-    return fail({"copies_differ", fmt::format("{} copies hold something else than their owner at the same place of the log", differing.size()),
-                 "see `zaris explain copies_differ`"});
-  if (!rows.empty())
-    return fail({"timed_out", fmt::format("{} copies were not found at their owner's place in time", rows.size()),
-                 "zaris store show says how far replicas are behind; under constant writes a longer --timeout finds more"});
-  if (!spoken) note(context, fmt::format("of {} segments nobody who answers is the owner", segments - view.segments()));
-  return equal ? exit_ok : exit_no;
+  return fail({"timed_out", fmt::format("not through in time: {}", stands), "a longer --timeout; links[].verify.rate says how fast it may read. The round goes on: `zaris link show " + name + "`"});
 }
 
 }  // namespace
 
-void add_store_verify(CLI::App& group, Context& context) {
-  CLI::App* sub = add_verb(group, "verify", "compare what every node holds of every segment with what its owner holds (exit 1 when something differs or does not answer)",
-                           "zaris store verify\nzaris store verify --timeout 60s -o json --url zaris://a1,a2,a3/main");
-  sub->callback([&context] { context.action = [&context] { return verify(context); }; });
+void add_verify(CLI::App& app, Context& context) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* sub = add_verb(app, "verify", "read everything that a link has copied at both ends and compare it, beside all traffic (exit 0 equal, 1 different, 8 not through in time, 11 equal as far as it could be looked at)",
+                           "zaris verify a-to-b\nzaris verify a-to-b --timeout 2h -o json\nzaris verify a-to-b --admin http://10.0.0.7:7891");
+  sub->add_option("NAME", *name, "the link")->required();
+  sub->callback([&context, name] { context.action = [&context, name] { return verify(context, *name); }; });
 }
 
 }  // namespace zaris::cli

@@ -33,6 +33,11 @@ struct LinkConfig {
   OnSourceReset on_source_reset = OnSourceReset::hold;
   double max_removal = 0.1;
   std::uint64_t conflict_bytes = 0;
+  struct {
+    std::uint64_t interval_us = 0;         // 0: only when asked
+    std::uint64_t rate = 0;                // bytes per second
+    bool repair = false;
+  } verify;
 };
 
 struct FollowerConfig {

@@ -93,6 +93,12 @@ std::vector<KeyRow> link_rows() {
                      [](L& c, const Value& v) { c.max_removal = v.ratio; }));
   r.push_back(bounded(row<L>("conflict_bytes", Kind::size, "1GiB", "Ceiling of the link's conflict log.",
                              [](L& c, const Value& v) { c.conflict_bytes = v.number; }), mib, 1ull << 50));
+  r.push_back(row<L>("verify.interval", Kind::duration, "1h", "How often every record of both ends is read and compared, beside all else; `0s`: only by `zaris verify NAME`.",
+                     [](L& c, const Value& v) { c.verify.interval_us = v.number; }));
+  r.push_back(bounded(row<L>("verify.rate", Kind::size, "8MiB", "Bytes a second that are read for it at each end, at most. A round that takes longer than the interval is followed by the next.",
+                             [](L& c, const Value& v) { c.verify.rate = v.number; }), 4 * kib, 1ull << 40));
+  r.push_back(row<L>("verify.repair", Kind::boolean, "false", "What differs becomes what the source has, within `max_removal`; what the target had is kept in the conflict log. Without it keys that differ are named.",
+                     [](L& c, const Value& v) { c.verify.repair = v.boolean; }));
   return r;
 }
 

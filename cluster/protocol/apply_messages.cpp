@@ -30,7 +30,7 @@ void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch&
     pack_slot_key(pack, range.from);
     pack_slot_key(pack, range.to);
     pack_named(pack, range.as_of);
-    pack.boolean(range.final);
+    pack.boolean(batch.kind == ApplyKind::check ? range.mend : range.final);
     if (range.equal) {
       char digest[16];
       range.equal->digest.to_bytes(digest);
@@ -65,7 +65,7 @@ void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch&
 namespace {
 
 ApplyKind as_kind(Unpacker& in, std::uint64_t v) {
-  if (v > static_cast<std::uint64_t>(ApplyKind::repair)) in.fail();
+  if (v > static_cast<std::uint64_t>(ApplyKind::check)) in.fail();
   return static_cast<ApplyKind>(v);
 }
 
@@ -84,7 +84,7 @@ void read_range_or_repair(Unpacker& in, ApplyBatch& out) {
   read_slot_key(in, places, range.from);
   read_slot_key(in, places, range.to);
   if (places.demand()) range.as_of = read_named(in);
-  range.final = places.boolean();
+  (out.kind == ApplyKind::check ? range.mend : range.final) = places.boolean();
   if (places.take()) {
     Places inner(in);
     ApplyRange::Equal equal{};  // Clang 14 cannot emplace() it: its defaults stand in the class around it
@@ -129,7 +129,7 @@ bool decode(std::string_view body, ApplyBatch& out) {
       out.kind = as_kind(in, in.uint());
     }
   }
-  if (out.kind == ApplyKind::range && !out.range) in.fail();
+  if ((out.kind == ApplyKind::range || out.kind == ApplyKind::check) && !out.range) in.fail();
   if (out.kind == ApplyKind::repair && !out.repair) in.fail();
   if ((out.kind == ApplyKind::open || out.kind == ApplyKind::stream) && out.range) in.fail();
   out.durability = read_durability(in, places);
@@ -155,8 +155,9 @@ bool decode(std::string_view body, ApplyBatch& out) {
 void encode(std::string& out, std::uint32_t correlation, const ApplyAnswer& answer) {
   const std::size_t at = begin_frame(out, Opcode::apply_batch, static_cast<std::uint16_t>(answer.status), correlation);
   Packer pack(out);
-  const bool plain = answer.removal_count == 0 && answer.would_lose.empty() && answer.reason.empty();
-  pack.array(plain ? 6 : 9);
+  const bool checked = answer.differing != 0 || answer.memory_slots != 0;
+  const bool plain = answer.removal_count == 0 && answer.would_lose.empty() && answer.reason.empty() && !checked;
+  pack.array(plain ? 6 : checked ? 11 : 9);
   pack.uint(static_cast<std::uint64_t>(answer.status));
   answer.mark ? pack_mark(pack, *answer.mark) : pack.nil();
   pack.array(5);
@@ -185,6 +186,10 @@ void encode(std::string& out, std::uint32_t correlation, const ApplyAnswer& answ
       }
     }
     pack.str(answer.reason);
+    if (checked) {
+      pack.uint(answer.differing);
+      pack.uint(answer.memory_slots);
+    }
   }
   end_frame(out, at);
 }
@@ -225,6 +230,8 @@ bool decode(std::string_view body, ApplyAnswer& out) {
     }
   }
   out.reason = places.bytes();
+  out.differing = places.uint();
+  out.memory_slots = places.uint();
   return whole(in, places);
 }
 

@@ -120,7 +120,8 @@ void encode(std::string& out, std::uint32_t correlation, const MarkChecksumAnswe
 //  12 closed time, 13 kind, 14 durability, 15 removals left, 16 rows, 17 may lose: nil | [key …],
 //  18 source segments (0: nothing to clip)]
 // kind: 0 open, 1 stream, or for a range [2, from: nil | [slot, key], to: nil | [slot, key], as_of, final,
-// equal: nil | [count, digest]], or for a repair [4, surviving, as_of, final]. Behind the array: rows × 8 bytes of table, then the records.
+// equal: nil | [count, digest]], or for a repair [4, surviving, as_of, final], or for a check [5, from, to, as_of, mend, equal].
+// Behind the array: rows × 8 bytes of table, then the records.
 //
 // encode_apply appends header and array only; the caller sends batch.table and batch.records right behind them (one
 // gathering write). decode gives views into the frame, table and records included (checked by table_fits).
@@ -128,7 +129,7 @@ void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch&
 [[nodiscard]] bool decode(std::string_view body, ApplyBatch& out);
 
 // [0 status, 1 mark | nil, 2 [applied, skipped, replaced, removed, conflicts], 3 nil | [index, status], 4 target generation,
-//  5 [generation, revision], 6 removal count, 7 nil | [[key, record] …], 8 reason]. The header's status is the same.
+//  5 [generation, revision], 6 removal count, 7 nil | [[key, record] …], 8 reason, 9 differing, 10 memory slots]. The header's status is the same.
 void encode(std::string& out, std::uint32_t correlation, const ApplyAnswer& answer);
 [[nodiscard]] bool decode(std::string_view body, ApplyAnswer& out);
 

@@ -61,15 +61,17 @@ struct Mark {
   [[nodiscard]] bool covers_something() const { return low.has_value(); }
 };
 
-enum class ApplyKind : std::uint8_t { open = 0, stream = 1, range = 2, delta = 3, repair = 4 };
+enum class ApplyKind : std::uint8_t { open = 0, stream = 1, range = 2, delta = 3, repair = 4, check = 5 };
 enum class Durability : std::uint8_t { store_default = 0, owner = 1, replica = 2, majority = 3, all = 4 };
 
 // A range of the ordered walk, replaced whole. from exclusive (empty: before everything), to inclusive (empty: the end).
+// For a check: compared with what the batch brings of the source, as of the place where the mark stands; the mark stays there.
 struct ApplyRange {
   std::optional<SlotKey> from;
   std::optional<SlotKey> to;
   NamedPosition as_of;
   bool final = false;                 // the mark goes on in phase stream
+  bool mend = false;                  // a check: what differs becomes what the source has
   // With `equal` no records come: the owner compares its own range with these.
   struct Equal { std::uint64_t count = 0; Digest digest; };
   std::optional<Equal> equal;
@@ -103,18 +105,18 @@ struct ApplyBatch {
   ApplyKind kind = ApplyKind::stream;
   Durability durability = Durability::store_default;
   std::uint64_t removals_left = 0;          // how many live keys this bootstrap may still take away, or this repair take away or roll back
-  std::optional<ApplyRange> range;          // kind range
+  std::optional<ApplyRange> range;          // kinds range and check
   std::optional<ApplyRepair> repair;        // kind repair; a key that the source has not is a tombstone of cause 4 among the records
-  // Names of records with origin nil that the batch may take away: (key) as answered by WouldLose.
+  // Names of records that the batch may take away, as answered by WouldLose: those with origin nil; of a check that mends, any.
   std::vector<std::string> may_lose;
   std::string_view table;                   // record_table.hpp
   std::string_view records;
 };
 
-// A record that stands in the way: written by the target itself while the scope was a standby.
+// A record that stands in the way: written by the target itself while the scope was a standby. Or one that a check found to differ.
 struct LostRecord {
   std::string key;
-  std::string record;  // its bytes, whole
+  std::string record;  // its bytes, whole; empty: the target has none (a check)
 };
 
 struct ApplyAnswer {
@@ -127,7 +129,9 @@ struct ApplyAnswer {
   Position target_position;
   std::uint64_t marks_version = 0;          // of the target segment's marks with this one, for who waits for replicas; not sent
   std::uint64_t removal_count = 0;          // RemovalLimit: how many it would have been
-  std::vector<LostRecord> would_lose;       // WouldLose, at most 1,000 of them
+  std::vector<LostRecord> would_lose;       // WouldLose, at most 1,000 of them; of a check that came with records: those that differ, likewise
+  std::uint64_t differing = 0;              // of a check: keys that differ; where only digests were compared: 1
+  std::uint64_t memory_slots = 0;           // of a check with records: slots whose bytes are not those that were written here
   std::string reason;                       // for people; empty for ok
 };
 

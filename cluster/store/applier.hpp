@@ -10,6 +10,8 @@
 
 namespace zaris::store {
 
+inline constexpr std::size_t would_lose_max = 1000;
+
 class Applier {
  public:
   Applier(StoreImpl& store, const ApplyBatch& batch, WallMicros now);
@@ -42,11 +44,16 @@ class Applier {
   bool check_stream();
   bool check_range();
   bool check_repair();
+  bool check_check();
   void apply_open();
   bool apply_stream();
   bool apply_range();
   bool apply_repair();
+  bool apply_check();
   bool range_equals();
+  bool records_in_range();        // and in order; none is newer than the range
+  [[nodiscard]] bool only_reads() const { return batch_.kind == ApplyKind::check && !batch_.range->mend; }
+  void mend();
   void commit(Incoming& in, Word* old);
   void finish_mark(Mark mark);
   // Every word of the range and scope, live or not.
@@ -75,5 +82,35 @@ class Applier {
   MarkState* state_ = nullptr;    // null: no mark
   Slot first_, last_;             // of our slots, those of the source segment
 };
+
+template <class F>
+void Applier::each_in_range(F&& f) {
+  const ApplyRange& range = *batch_.range;
+  const Slot begin = range.from ? std::max(first_, range.from->slot) : first_;
+  const Slot end = range.to ? std::min(last_, range.to->slot) : last_;
+  for (std::uint32_t n = begin.value(); n <= end.value(); ++n) {
+    const Slot slot{static_cast<std::uint16_t>(n)};
+    SlotTable& table = segment_->table(slot);
+    if (table.live == 0 || !link_->scope.has_slot(slot)) continue;
+    const bool from_here = range.from && range.from->slot == slot;
+    if (state_->view && state_->view_slot == slot && from_here && state_->view->position() == range.from->key) {
+      state_->view->each([&](const std::string& key) {
+        if (!in_range(slot, key)) return false;
+        const std::uint64_t hash = hash_of(key);
+        Word* word = table.find(hash, key);
+        if (word != nullptr && (*word & word_tombstone) == 0) f(slot, *word);
+        return true;
+      });
+      continue;
+    }
+    const bool partial = from_here || (range.to && range.to->slot == slot);
+    table.visit([&](Word word) {
+      if ((word & word_tombstone) != 0) return;
+      const std::string_view key = key_at(record_of(word));
+      if ((partial && !in_range(slot, key)) || !link_->scope.has_key(key)) return;
+      f(slot, word);
+    });
+  }
+}
 
 }  // namespace zaris::store

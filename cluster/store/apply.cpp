@@ -8,7 +8,6 @@
 namespace zaris::store {
 namespace {
 
-constexpr std::size_t would_lose_max = 1000;
 constexpr std::size_t ahead = 16;  // records whose memory is asked for before it is needed
 
 std::string show(const std::optional<NamedPosition>& p) { return p ? to_string(p->at) : "nothing"; }
@@ -38,7 +37,8 @@ bool Applier::decode() {
   if (batch_.kind == ApplyKind::delta) return refuse(Status::unsupported, "this build applies no deltas");
   if (!table_fits(batch_.table, batch_.records.size())) return refuse(Status::invalid_argument, "the table does not fit the records");
   const std::size_t n = row_count(batch_.table);
-  if (batch_.kind == ApplyKind::range && !batch_.range) return refuse(Status::invalid_argument, "kind range without a range");
+  const bool ranged = batch_.kind == ApplyKind::range || batch_.kind == ApplyKind::check;
+  if (ranged && !batch_.range) return refuse(Status::invalid_argument, "kind range or check without a range");
   if (batch_.kind == ApplyKind::repair && !batch_.repair) return refuse(Status::invalid_argument, "kind repair without a repair");
   if (n != 0 && (batch_.kind == ApplyKind::open || (batch_.range && batch_.range->equal))) {
     return refuse(Status::invalid_argument, "this kind of batch carries no records");
@@ -60,7 +60,7 @@ bool Applier::decode() {
     if (in.at.slot != row.slot || in.at.segment != batch_.target_segment) {
       return refuse(Status::invalid_argument, fmt::format("record {}: its key belongs into slot {} of segment {}", i, in.at.slot.value(), in.at.segment.value()));
     }
-    if (batch_.kind == ApplyKind::range && !r.live()) return refuse(Status::invalid_argument, fmt::format("record {}: a tombstone in a range", i));
+    if (ranged && !r.live()) return refuse(Status::invalid_argument, fmt::format("record {}: a tombstone in a range", i));
     in.entry = r.entry;
     in.source = r.position();
     in.item_version = r.item_version;
@@ -75,13 +75,14 @@ bool Applier::decode() {
   }
   if (answer_.refused_index) return true;  // nothing will be applied: nothing is made
   for (Incoming& in : incoming_) {
+    if (only_reads()) break;
     in.block = Block(wrapped_size(in.entry.size(), true));
     RecordHeader header;
     header.origin = Origin{batch_.source_cluster, in.source};
     wrap_entry(in.block.data(), in.entry, header);
   }
   may_lose_.insert(batch_.may_lose.begin(), batch_.may_lose.end());
-  if (batch_.kind == ApplyKind::range) index_incoming();
+  if (ranged) index_incoming();
   return true;
 }
 
@@ -167,18 +168,7 @@ bool Applier::check_range() {
   if (!from_start && (!mark.last_key || *range.from > *mark.last_key)) {
     return refuse(Status::invalid_argument, "the range begins above the last key covered");
   }
-  for (std::size_t i = 0; i < incoming_.size(); ++i) {
-    const Incoming& in = incoming_[i];
-    if (!in_range(in.at.slot, in.at.key)) return refuse(Status::invalid_argument, fmt::format("record {}: outside the range", i));
-    if (in.source > range.as_of.at) return refuse(Status::invalid_argument, fmt::format("record {}: newer than the range", i));
-    if (i > 0) {
-      const KeyPlace& before = incoming_[i - 1].at;
-      if (in.at.slot < before.slot || (in.at.slot == before.slot && in.at.key <= before.key)) {
-        return refuse(Status::invalid_argument, fmt::format("record {}: not in (slot, key) order", i));
-      }
-    }
-  }
-  return true;
+  return records_in_range();
 }
 
 void Applier::note_loss(const KeyPlace& at, Word word) {
@@ -279,9 +269,10 @@ ApplyAnswer Applier::run() {
       if (batch_.kind == ApplyKind::stream) good = check_stream();
       if (batch_.kind == ApplyKind::range) good = check_range();
       if (batch_.kind == ApplyKind::repair) good = check_repair();
+      if (batch_.kind == ApplyKind::check) good = check_check();
     }
     if (good && answer_.refused_index) good = refuse(answer_.refused_status, deferred_reason_);
-    if (good && !incoming_.empty() && store_.used() + batch_.records.size() > store_.options_.memory_max_bytes) {
+    if (good && !incoming_.empty() && !only_reads() && store_.used() + batch_.records.size() > store_.options_.memory_max_bytes) {
       refuse_record(0, Status::capacity_exceeded, "");
       good = refuse(Status::capacity_exceeded, fmt::format("the memory ceiling of {} bytes is reached", store_.options_.memory_max_bytes));
     }
@@ -290,6 +281,7 @@ ApplyAnswer Applier::run() {
       if (batch_.kind == ApplyKind::stream) good = apply_stream();
       if (batch_.kind == ApplyKind::range) good = apply_range();
       if (batch_.kind == ApplyKind::repair) good = apply_repair();
+      if (batch_.kind == ApplyKind::check) good = apply_check();
     }
     if (!good) {
       if (answer_.status != answer_.refused_status) answer_.refused_index.reset();

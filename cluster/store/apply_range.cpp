@@ -16,6 +16,20 @@ bool Applier::in_range(Slot slot, std::string_view key) const {
   return !range.to || slot < range.to->slot || (slot == range.to->slot && key <= range.to->key);
 }
 
+bool Applier::records_in_range() {
+  for (std::size_t i = 0; i < incoming_.size(); ++i) {
+    const Incoming& in = incoming_[i];
+    if (!in_range(in.at.slot, in.at.key)) return refuse(Status::invalid_argument, fmt::format("record {}: outside the range", i));
+    if (in.source > batch_.range->as_of.at) return refuse(Status::invalid_argument, fmt::format("record {}: newer than the range", i));
+    if (i == 0) continue;
+    const KeyPlace& before = incoming_[i - 1].at;
+    if (in.at.slot < before.slot || (in.at.slot == before.slot && in.at.key <= before.key)) {
+      return refuse(Status::invalid_argument, fmt::format("record {}: not in (slot, key) order", i));
+    }
+  }
+  return true;
+}
+
 void Applier::index_incoming() {
   if (incoming_.empty()) return;
   by_hash_.assign(std::bit_ceil(incoming_.size() * 2), 0);
@@ -35,36 +49,6 @@ bool Applier::has_incoming(std::uint64_t hash, std::string_view key) const {
     if (in.hash == hash && in.key == key) return true;
   }
   return false;
-}
-
-template <class F>
-void Applier::each_in_range(F&& f) {
-  const ApplyRange& range = *batch_.range;
-  const Slot begin = range.from ? std::max(first_, range.from->slot) : first_;
-  const Slot end = range.to ? std::min(last_, range.to->slot) : last_;
-  for (std::uint32_t n = begin.value(); n <= end.value(); ++n) {
-    const Slot slot{static_cast<std::uint16_t>(n)};
-    SlotTable& table = segment_->table(slot);
-    if (table.live == 0 || !link_->scope.has_slot(slot)) continue;
-    const bool from_here = range.from && range.from->slot == slot;
-    if (state_->view && state_->view_slot == slot && from_here && state_->view->position() == range.from->key) {
-      state_->view->each([&](const std::string& key) {
-        if (!in_range(slot, key)) return false;
-        const std::uint64_t hash = hash_of(key);
-        Word* word = table.find(hash, key);
-        if (word != nullptr && (*word & word_tombstone) == 0) f(slot, *word);
-        return true;
-      });
-      continue;
-    }
-    const bool partial = from_here || (range.to && range.to->slot == slot);
-    table.visit([&](Word word) {
-      if ((word & word_tombstone) != 0) return;
-      const std::string_view key = key_at(record_of(word));
-      if ((partial && !in_range(slot, key)) || !link_->scope.has_key(key)) return;
-      f(slot, word);
-    });
-  }
 }
 
 bool Applier::range_equals() {

@@ -45,6 +45,17 @@ Digest StoreImpl::segment_digest(SegmentId id, std::uint64_t* count, Position* a
   return sum;
 }
 
+std::uint64_t StoreImpl::memory_slots(SegmentId id, Slot first, Slot last) const {
+  Segment& s = segment(id);
+  std::uint64_t found = 0;
+  for (std::uint32_t n = std::max(first.value(), s.first.value()); n <= last.value() && n < s.first.value() + s.slots; ++n) {
+    const std::lock_guard hold(s.lock);
+    const SlotTable& table = s.table(Slot{static_cast<std::uint16_t>(n)});
+    found += table.digest != content_digest(table) ? 1 : 0;
+  }
+  return found;
+}
+
 SegmentState StoreImpl::state(SegmentId id) const {
   Segment& s = segment(id);
   const std::lock_guard hold(s.lock);

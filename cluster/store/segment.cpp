@@ -14,6 +14,16 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+Digest content_digest(const SlotTable& table) {
+  Digest sum;
+  table.visit([&](Word word) {
+    if ((word & word_tombstone) != 0) return;
+    const Held h = held(word);
+    sum += record_digest(h.entry(), h.trailer().item_version());
+  });
+  return sum;
+}
+
 Segment::Segment(const Setup& setup, LogShare& log_share)
     : tables_(new SlotTable[slots_per_segment(setup.segments)]), id(setup.id), first(first_slot(setup.id, setup.segments)),
       slots(static_cast<std::uint16_t>(slots_per_segment(setup.segments))), role(setup.blank ? SegmentRole::none : SegmentRole::owner),

@@ -161,6 +161,9 @@ class alignas(64) Segment {
   const std::uint64_t seed_;
 };
 
+// Of the records as they are in memory now; `digest` of the table is kept with each write.
+[[nodiscard]] Digest content_digest(const SlotTable& table);
+
 [[nodiscard]] std::uint64_t mix(std::uint64_t x);  // splitmix64's finaliser
 
 // One byte of "last used", in units of about a minute.

@@ -239,6 +239,9 @@ class Store {
   // ---- digests: live content, the clock plays no part
   [[nodiscard]] virtual Digest slot_digest(Slot slot, std::uint64_t* count = nullptr) const = 0;
   [[nodiscard]] virtual Digest segment_digest(SegmentId segment, std::uint64_t* count = nullptr, Position* as_of = nullptr) const = 0;
+  // Slots of [first, last] whose records' bytes are not those that were written: their digest, made anew, is not the one that was kept with each
+  // write. That is memory which has changed by itself. Reads every record of them, a slot at a time.
+  [[nodiscard]] virtual std::uint64_t memory_slots(SegmentId segment, Slot first, Slot last) const = 0;
 
   // ---- the feed
   [[nodiscard]] virtual SegmentState state(SegmentId segment) const = 0;

@@ -36,6 +36,7 @@ class StoreImpl final : public Store {
   ScanPage scan(const ScanRequest& request, WallMicros now) override;
 
   Digest slot_digest(Slot slot, std::uint64_t* count) const override;
+  std::uint64_t memory_slots(SegmentId segment, Slot first, Slot last) const override;
   Digest segment_digest(SegmentId segment, std::uint64_t* count, Position* as_of) const override;
 
   SegmentState state(SegmentId segment) const override;

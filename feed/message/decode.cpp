@@ -208,6 +208,11 @@ DigestRequest digest_request(Decoder& d, Places& p) {
   if (p.next()) m.segment = segment(d);
   if (p.next()) m.from = optional_slot_key(d);
   if (p.next()) m.to = optional_slot_key(d);
+  if (p.next()) {
+    const std::uint64_t kind = d.number(2);
+    m.page = kind != 0;
+    m.records = kind == 2;
+  }
   return m;
 }
 
@@ -361,6 +366,10 @@ Digests digests(Decoder& d, Places& p) {
   if (p.next()) m.as_of = named(d);
   if (p.next()) m.count = d.number();
   if (p.next()) m.digest = digest(d);
+  if (p.next()) m.to = optional_slot_key(d);
+  if (p.next()) m.memory_slots = d.number();
+  stretch(d, p, m.table, m.records);
+  if (!d.failed() && !m.table.empty() && row_count(m.table) != m.count) d.fail("a digest's count is not its table's");
   return m;
 }
 StreamEnd stream_end(Decoder& d, Places& p) {

@@ -90,11 +90,12 @@ class Encoder {
     for (const std::string& key : m.keys) p_.bytes(key);
   }
   void operator()(const DigestRequest& m) {
-    head(MessageType::digest_request, 4);
+    head(MessageType::digest_request, m.page ? 5 : 4);
     p_.number(m.request);
     p_.number(m.segment.value());
     slot_key(m.from);
     slot_key(m.to);
+    if (m.page) p_.number(m.records ? 2 : 1);
   }
   void operator()(const Ping& m) {
     head(MessageType::ping, 1);
@@ -202,12 +203,18 @@ class Encoder {
     p_.number(m.more ? 1 : 0);
   }
   void operator()(const Digests& m) {
-    head(MessageType::digests, 5);
+    const bool records = !m.table.empty() || m.memory_slots != 0;
+    head(MessageType::digests, records ? 9 : m.to ? 6 : 5);
     p_.number(m.request);
     p_.number(m.segment.value());
     named(m.as_of);
     p_.number(m.count);
     digest(m.digest);
+    if (records || m.to) slot_key(m.to);
+    if (!records) return;
+    p_.number(m.memory_slots);
+    p_.bytes(m.table);
+    p_.bytes(m.records);
   }
   void operator()(const StreamEnd& m) {
     head(MessageType::stream_end, 7);

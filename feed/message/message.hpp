@@ -70,7 +70,14 @@ struct Credit { std::uint64_t bytes = 0; };
 struct AckSegment { SegmentId segment; Position position; };
 struct Ack { WallMicros closed_time_us = 0; std::vector<AckSegment> segments; };
 struct FetchKeys { std::uint64_t request = 0; SegmentId segment; std::vector<std::string> keys; };
-struct DigestRequest { std::uint64_t request = 0; SegmentId segment; std::optional<SlotKey> from, to; };
+// Without `page`: of all of (from, to] at once. With it: of as much as a chunk would hold, made from the records' bytes; `records` brings them too.
+struct DigestRequest {
+  std::uint64_t request = 0;
+  SegmentId segment;
+  std::optional<SlotKey> from, to;
+  bool page = false;
+  bool records = false;
+};
 struct Ping { MonoMicros sent_us = 0; };      // the follower's own monotonic clock; echoed, never interpreted
 
 // ---- gateway → follower -------------------------------------------------------------------------------------------
@@ -152,7 +159,16 @@ struct Records {
   std::uint32_t begin = 0;
   bool more = false;
 };
-struct Digests { std::uint64_t request = 0; SegmentId segment; NamedPosition as_of; std::uint64_t count = 0; Digest digest; };
+struct Digests {
+  std::uint64_t request = 0;
+  SegmentId segment;
+  NamedPosition as_of;
+  std::uint64_t count = 0;
+  Digest digest;
+  std::optional<SlotKey> to;                  // of a page: where it ends; empty: where the request does
+  std::uint64_t memory_slots = 0;             // of a page with records: slots whose bytes are not those that were written
+  std::string_view table, records;
+};
 struct StreamEnd {
   SegmentId segment;
   EndReason reason = EndReason::protocol_error;

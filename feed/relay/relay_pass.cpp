@@ -272,6 +272,9 @@ RelayCore::Passed RelayCore::on(Upstream& u, Digests& m, std::string_view bytes,
   const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const Request& r) {
     return r.at == &u && r.number() == m.request && r.segment() == m.segment && std::holds_alternative<DigestRequest>(r.asked);
   });
+  const std::uint64_t size = m.table.size() + m.records.size();
+  if (request != requests_.end() && !may_send(size)) return Passed::blocked;
+  charge(u, size, request != requests_.end() ? size : 0);
   if (request == requests_.end()) return Passed::nothing;
   requests_.erase(request);
   out.append(bytes);

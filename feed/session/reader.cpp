@@ -317,7 +317,9 @@ class Reader final : public ReaderSession {
   void handle(Records& m) {
     if (charge(m.table.size() + m.records.size())) sink_.on_event(m);
   }
-  void handle(Digests& m) { sink_.on_event(m); }
+  void handle(Digests& m) {
+    if (charge(m.table.size() + m.records.size())) sink_.on_event(m);
+  }
 
   void handle(StreamEnd& m) {
     Segment& segment = at(m.segment);

@@ -324,6 +324,7 @@ void Source::leave(SegmentId id) {
   std::erase_if(walks_waiting_, [&](const WalkRequest& w) { return w.segment == id; });
   std::erase_if(walks_, [&](const ActiveWalk& w) { return w.segment == id; });
   if (large_ && large_->segment == id) large_.reset();
+  if (digest_walk_ && digest_walk_->segment == id) digest_walk_.reset();
   if (pending_ && pending_->segment == id) {
     // A page dies with its walk; an answer stays an answer, and nothing is left for it to wait for.
     if (std::holds_alternative<store::WalkPage>(pending_->answer)) pending_.reset();

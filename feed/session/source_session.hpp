@@ -132,6 +132,7 @@ class Source final : public SourceSession {
   bool take_request();
   bool answer(Fetch& request);
   bool answer(DigestRequest& request);
+  void answer_page(const DigestRequest& request);
   [[nodiscard]] bool near_head(SegmentId id) const;
   [[nodiscard]] bool pending_reached() const;
   void send_pending(std::string& out);
@@ -187,6 +188,13 @@ class Source final : public SourceSession {
   std::list<std::variant<Fetch, DigestRequest>> requests_;
   std::size_t request_bytes_ = 0;
   std::optional<Pending> pending_;
+  // Where the newest page of digests ended: a walk that goes on keeps the order of a large slot.
+  struct DigestWalk {
+    SegmentId segment;
+    SlotKey at;
+    std::unique_ptr<store::Walk> walk;
+  };
+  std::optional<DigestWalk> digest_walk_;
 
   std::optional<MonoMicros> last_progress_;
   bool progress_due_ = false;

@@ -150,8 +150,48 @@ bool Source::answer(Fetch& request) {
   return true;
 }
 
+// As a chunk is made: from the records' bytes.
+void Source::answer_page(const DigestRequest& request) {
+  const SegmentId id = request.segment;
+  if (!digest_walk_ || digest_walk_->segment != id || !request.from || digest_walk_->at != *request.from) {
+    digest_walk_ = DigestWalk{id, {}, store_.begin_walk(id, filter_->scope(), request.from)};
+  }
+  store::WalkPage page = digest_walk_->walk->next({options_.chunk_records, options_.chunk_bytes});
+  const bool passed = request.to && (!page.to || *page.to > *request.to);
+  if (passed) {  // the page in which the range ends: what lies behind it goes
+    page.to = request.to;
+    page.count = 0;
+    page.digest = {};
+    std::size_t offset = 0;
+    for (; page.count < row_count(page.table); ++page.count) {
+      const RecordRow r = read_row(page.table, page.count);
+      const RecordView record = trusted_record(std::string_view(page.records).substr(offset, r.length));
+      if (SlotKey{r.slot, std::string(record.key)} > *request.to) break;
+      page.digest += record_digest(record.entry, record.item_version);
+      offset += r.length;
+    }
+    page.table.resize(page.count * record_row_bytes);
+    page.records.resize(offset);
+  }
+  Digests m{request.request, id, named(id, page.as_of), page.count, page.digest, page.to == request.to ? std::nullopt : page.to, 0, {}, {}};
+  if (m.to) digest_walk_->at = *m.to;
+  else digest_walk_.reset();
+  if (request.records) {
+    const Slot first = request.from ? request.from->slot : first_slot(id, segment_count_);
+    const Slot last = page.to ? page.to->slot : Slot{static_cast<std::uint16_t>(first_slot(id, segment_count_).value() + slots_per_segment(segment_count_) - 1)};
+    m.memory_slots = store_.memory_slots(id, first, last);
+    m.table = page.table;
+    m.records = page.records;
+  }
+  pending_ = Pending{id, m.as_of, m.table.size() + m.records.size(), encode(GatewayMessage{m})};
+}
+
 // False: the segment moved under every try; another time.
 bool Source::answer(DigestRequest& request) {
+  if (request.page) {
+    answer_page(request);
+    return true;
+  }
   Digests m{request.request, request.segment, {}, 0, {}};
   if (filter_->full() && !request.from && !request.to) {
     Position as_of;

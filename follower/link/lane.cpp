@@ -61,6 +61,7 @@ void Lane::foresee(const Piece& piece) {
       if (piece.repair->surviving.at < low_->at) low_ = piece.repair->surviving;
       high_ = later(piece.repair->surviving, *horizon_);
       break;
+    case ApplyKind::check: break;
     case ApplyKind::delta: ZARIS_ASSERT(false, static_cast<int>(piece.kind));
   }
 }
@@ -200,6 +201,7 @@ Lane::Verdict Lane::on_ok(std::size_t index, const ApplyAnswer& answer, State re
   flight.removed = answer.removed;
   flight.conflicts = answer.conflicts;
   flight.mark = answer.mark;
+  if (flight.piece.kind == ApplyKind::check) flight.checked = Flight::Checked{answer.differing, answer.memory_slots, answer.removal_count, answer.would_lose};
   // One that was thought to have failed must have been applied: this one stands on it.
   // And a mark that is durable leaves nothing before it that is not.
   for (std::size_t i = 0; i < index; ++i) {

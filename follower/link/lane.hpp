@@ -35,6 +35,11 @@ struct Flight {
   // From the answer, for whoever counts.
   std::uint64_t applied = 0, skipped = 0, replaced = 0, removed = 0, conflicts = 0;
   std::optional<Mark> mark;
+  struct Checked {
+    std::uint64_t differing = 0, memory_slots = 0, too_many = 0;
+    std::vector<LostRecord> differ;
+  };
+  std::optional<Checked> checked;         // of a check whose answer has come
 };
 
 class Lane {

@@ -25,6 +25,13 @@
 
 namespace zaris::follower {
 
+// Rounds in which every record of source and target is read and compared, while all goes on.
+struct VerifyConfig {
+  MonoMicros interval_us = 0;                      // from the beginning of one to that of the next; 0: only when asked
+  std::uint64_t bytes_per_second = 8u << 20;       // read for it, at each end
+  bool mend = false;                               // what differs becomes what the source has
+};
+
 struct LinkConfig {
   std::string name;
   std::string follower;                            // this process' id
@@ -45,6 +52,7 @@ struct LinkConfig {
   FollowerTerm term{1};
   MonoMicros mark_check_us = 1'000'000;            // mark tokens compared with the target's
   MonoMicros watchdog_us = 10'000'000;             // PollSegments
+  VerifyConfig verify;
 };
 
 // ---- what the shell must do ---------------------------------------------------------------------------------------
@@ -134,6 +142,30 @@ inline constexpr double apply_delay_bounds_seconds[] = {0.0005, 0.001, 0.0025, 0
                                                         0.25,   0.5,   1,      2.5,   5,    10,    60,   600};
 inline constexpr std::size_t apply_delay_buckets = sizeof(apply_delay_bounds_seconds) / sizeof(double) + 1;  // the last: more
 
+struct DivergentKey {
+  enum class How : std::uint8_t { missing, different, unknown_at_source };  // at the target
+  SegmentId segment;                               // of the source
+  std::string key;
+  How how = How::different;
+  Position as_of;
+};
+[[nodiscard]] std::string_view name(DivergentKey::How how);
+
+struct VerifyStatus {
+  bool running = false;
+  std::size_t lanes = 0, lanes_done = 0;           // of the round that runs, or ran last
+  std::optional<double> next_round_seconds;
+  std::optional<WallMicros> equal_as_of_us;        // both held the same then, or at a later moment: the beginning of the newest round that found nothing
+  std::uint64_t rounds_equal = 0, rounds_different = 0, rounds_incomplete = 0;
+  std::uint64_t left_out = 0, last_records = 0;    // of the last round: lanes that could not be looked at; records compared
+  double last_seconds = 0;
+  std::uint64_t records = 0, bytes = 0;            // compared, ever; bytes read for it at each end
+  std::uint64_t differing = 0, mended = 0;         // keys, ever
+  std::uint64_t divergent = 0;                     // keys that differ as far as is known
+  std::vector<DivergentKey> keys;                  // the first of them
+  std::uint64_t source_memory_slots = 0, target_memory_slots = 0;  // slots whose bytes had changed in memory, as often as they were seen
+};
+
 struct LinkStatus {
   std::string name;
   LinkState state = LinkState::backoff;
@@ -162,6 +194,7 @@ struct LinkStatus {
   double apply_delay_sum_seconds = 0;
   bool caught_up = false;                          // by the definition of page follower, against the newest echoed Ping, which is not old
   std::vector<SegmentStatus> segments;
+  VerifyStatus verify;
   std::optional<std::uint64_t> source_live_keys, target_live_keys;
 };
 
@@ -202,6 +235,7 @@ class Link {
   virtual Result<void> accept_source(MonoMicros now) = 0;    // held(source_reset): the target becomes what the source is
   virtual Result<void> accept_target(MonoMicros now) = 0;    // held(target_changed): the cursors of the old target go
   virtual Result<void> accept_removal(MonoMicros now) = 0;   // held(large_removal): this once
+  virtual Result<void> verify(MonoMicros now) = 0;           // a round of verification begins now; nothing is persisted
 
   // A word has been said and is not on the disk yet: it does not count yet.
   [[nodiscard]] virtual bool words_pending() const = 0;

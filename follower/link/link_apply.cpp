@@ -66,6 +66,7 @@ void LinkCore::send(std::size_t index, const Flight& flight) {
   batch.kind = piece.kind;
   batch.durability = config_.durability;
   if (piece.kind == ApplyKind::range || piece.kind == ApplyKind::repair) batch.removals_left = lane.removals_left;
+  if (piece.kind == ApplyKind::check) batch.removals_left = mends_left_;
   batch.range = piece.range;
   batch.repair = piece.repair;
   batch.may_lose = flight.may_lose;
@@ -137,7 +138,9 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
       return hold(term ? "term_superseded" : "epoch_superseded", why);
     }
     case Lane::Verdict::opened_anew: return again_later(answer->status == Status::source_changed ? "source_changed" : "scope_mismatch", why);
-    case Lane::Verdict::failed: return stop_segment(segment, "apply_refused", why);
+    case Lane::Verdict::failed:
+      if (const Flight* flight = lane.find_flight(id); flight != nullptr && flight->piece.kind == ApplyKind::check) return check_refused(why);
+      return stop_segment(segment, "apply_refused", why);
   }
 }
 
@@ -195,8 +198,10 @@ void LinkCore::on_would_lose(std::size_t index, std::uint64_t id, const ApplyAns
     keep.records.push_back(std::move(record));
     keys.push_back(lost.key);
   }
-  log(LogLine::Level::warning, "conflict", fmt::format("segment {}: {} records that the target wrote itself stand in the way; the source wins, they are kept in the conflict log",
-                                                       segment.id.value(), keys.size()));
+  if (flight->piece.kind != ApplyKind::check) {
+    log(LogLine::Level::warning, "conflict", fmt::format("segment {}: {} records that the target wrote itself stand in the way; the source wins, they are kept in the conflict log",
+                                                         segment.id.value(), keys.size()));
+  }
   keeping_[keep.id] = index;
   kept_keys_[keep.id] = std::move(keys);
   act(std::move(keep));
@@ -251,6 +256,11 @@ void LinkCore::settle_lane(std::size_t index) {
   lane.take_done(done_);
   if (done_.empty()) return;
   for (const Flight& flight : done_) {
+    if (flight.piece.kind == ApplyKind::check) {
+      grant(segment, flight.piece.credit);
+      checked(index, flight);
+      continue;
+    }
     count_done(segment, flight);
     if (lane.removals_left != ~std::uint64_t{0}) {
       const std::uint64_t taken = flight.piece.kind == ApplyKind::range ? flight.removed : flight.piece.kind == ApplyKind::repair ? flight.removed + flight.replaced : 0;

@@ -1,7 +1,7 @@
 // The wiring of one link: what Link (link.hpp) promises, made of the parts in this folder. Private to follower/link.
 // Where what happens stands: link_start.cpp (from nothing to running, holds, operators' words), link_segments.cpp
 // (decisions per segment), link_feed.cpp (what the source says), link_apply.cpp (what the target answers),
-// link_repair.cpp (after the source has lost a tail), link_cursor.cpp (persisting and acknowledging), link_watch.cpp (checks that run beside), link_status.cpp.
+// link_repair.cpp (after the source has lost a tail), link_verify.cpp (do both hold the same?), link_cursor.cpp (persisting and acknowledging), link_watch.cpp (checks that run beside), link_status.cpp.
 #pragma once
 #include <deque>
 #include <map>
@@ -22,6 +22,7 @@
 #include "follower/link/resume.hpp"
 #include "follower/link/segment_repair.hpp"
 #include "follower/link/staleness.hpp"
+#include "follower/link/verification.hpp"
 
 namespace zaris::follower {
 
@@ -143,6 +144,7 @@ class LinkCore final : public Link {
   Result<void> accept_source(MonoMicros now) override;
   Result<void> accept_target(MonoMicros now) override;
   Result<void> accept_removal(MonoMicros now) override;
+  Result<void> verify(MonoMicros now) override;
   bool words_pending() const override { return !words_.empty() || (committing_ && !committing_->words.empty()); }
   void stop(MonoMicros now) override;
   bool stopped() const override { return stage_ == Stage::stopped; }
@@ -238,6 +240,18 @@ class LinkCore final : public Link {
   void drop_repair(SegmentState& segment);
   void watch_repairs();
   [[nodiscard]] SegmentState* repairing(std::uint64_t request);
+
+  // ---- link_verify.cpp
+  void verify_in_turn();
+  void ask_page();
+  [[nodiscard]] bool in_step(const SegmentState& segment, const Lane& lane) const;
+  [[nodiscard]] std::optional<SlotKey> lane_begin(const Lane& lane) const;
+  [[nodiscard]] std::optional<SlotKey> lane_end(std::size_t lane) const;
+  void on_digests(FeedConnection& feed, const feed::Digests& m);
+  void checked(std::size_t lane, const Flight& flight);
+  void name_differing(SegmentState& segment, const Flight& flight);
+  void check_refused(const std::string& why);
+  void report_round();
 
   // ---- link_apply.cpp
   void queue(std::size_t lane, Piece piece);
@@ -350,6 +364,10 @@ class LinkCore final : public Link {
   std::vector<std::optional<NamedPosition>> verify_lows_;  // acknowledged when the question was asked
   bool verify_wanted_ = false;
   bool stuck_ = false, stuck_reconnected_ = false;
+
+  Verification verification_;
+  std::uint64_t mends_left_ = 0;           // live keys that mending may still replace or remove in the lane that is looked at
+  bool verify_refused_ = false;            // the target does not know how: not asked again by this process
 
   BootstrapProgress progress_;
   struct Copying {                         // what the log has not been told of bootstraps

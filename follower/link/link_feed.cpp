@@ -114,7 +114,7 @@ void LinkCore::on_event(FeedConnection& feed, const feed::ReaderEvent& event) {
     // The reader has ended itself with it.
     void operator()(const feed::ErrorMessage&) const {}
     void operator()(const feed::Records& m) const { link.on_records(feed, m); }
-    void operator()(const feed::Digests&) const {}  // never asked for: verification comes later
+    void operator()(const feed::Digests& m) const { link.on_digests(feed, m); }
   };
   std::visit(Visitor{*this, feed}, event);
 }

@@ -23,7 +23,7 @@ std::unique_ptr<Link> Link::create(LinkConfig config, std::optional<cursor::Link
 
 LinkCore::LinkCore(LinkConfig config, std::optional<cursor::LinkRow> row,
                    std::vector<std::pair<cursor::CursorKey, cursor::CursorRow>> cursors)
-    : config_(std::move(config)), name_(std::make_shared<const std::string>(config_.name)), random_(config_.seed) {
+    : config_(std::move(config)), name_(std::make_shared<const std::string>(config_.name)), random_(config_.seed), verification_(config_.verify) {
   if (row) {
     row_ = std::move(*row);
     row_known_ = true;

@@ -47,6 +47,8 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
   if (row_.target_cluster != ClusterId{}) out.target = row_.target_cluster;
   out.scope = row_.scope;
   out.queue_bytes = queue_bytes_;
+  out.verify = verification_.status(now);
+  if (!with_segments) out.verify.keys.clear();
   out.closed_time_us = closed_applied_us_;
   out.cursor_commits = commits_;
   out.cursor_commit_failures = commit_failures_;

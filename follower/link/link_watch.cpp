@@ -52,6 +52,7 @@ void LinkCore::on_tick(MonoMicros now, WallMicros wall) {
     check_marks();
     watch();
     watch_repairs();
+    verify_in_turn();
     if ((held_for_standby() || accept_standby_) && status(now, false).caught_up) {
       clear_hold();  // the source went back to before what it withheld
       accept_standby_ = false;

@@ -207,6 +207,7 @@ class Daemon {
     o.link.accept_source_reset = entry.on_source_reset == config::OnSourceReset::accept;
     o.link.max_removal_ratio = entry.max_removal;
     o.link.adopt_scope_with_data = entry.adopt_data;
+    o.link.verify = {static_cast<MonoMicros>(entry.verify.interval_us), entry.verify.rate, entry.verify.repair};
     o.link.seed = random_seed();
     auto url = feed::parse_feed_url(entry.source.url);
     if (!url) return tl::unexpected(url.error());
@@ -318,6 +319,7 @@ class Daemon {
     add_verb("accept-source", [](LinkRunner& link, const admin::HttpRequest&) { return link.accept_source(); });
     add_verb("accept-target", [](LinkRunner& link, const admin::HttpRequest&) { return link.accept_target(); });
     add_verb("accept-removal", [](LinkRunner& link, const admin::HttpRequest&) { return link.accept_removal(); });
+    add_verb("verify", [](LinkRunner& link, const admin::HttpRequest&) { return link.verify(); });
   }
 
   void beat() {

@@ -11,7 +11,8 @@ using admin::MetricType;
 
 enum Family : std::size_t {
   state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, applied_bytes, conflicts, rollbacks, rolled_back, gaps,
-  target_rollbacks, mark_behind, mark_ahead, mark_gaps, retries, reconnects, bootstrap_ratio, queue_bytes, apply_delay, caught_up, loss_seconds, loss_revisions,
+  target_rollbacks, mark_behind, mark_ahead, mark_gaps, retries, reconnects, bootstrap_ratio, verify_rounds, verify_progress, verified_as_of, verify_records, verify_bytes, divergent_keys, divergences,
+  repaired_keys, memory_slots, queue_bytes, apply_delay, caught_up, loss_seconds, loss_revisions,
   loss_bytes, cursor_age, cursor_commits, store_map, store_used, store_errors, store_set_aside, commit_seconds_family, count
 };
 
@@ -39,6 +40,15 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_retries_total", MetricType::counter, "link", "Applies sent again after a retryable answer."},
     {"zaris_link_reconnects_total", MetricType::counter, "link", "Times the link was taken down to begin anew: failures, each look at a held link (every 5 s), pauses, accepted sources and targets."},
     {"zaris_link_bootstrap_progress_ratio", MetricType::gauge, "link", "Part of a running bootstrap already applied, 0 to 1; absent when none runs."},
+    {"zaris_link_verify_rounds_total", MetricType::counter, "link; result: equal, different, incomplete", "Rounds in which every record of both ends was read and compared. incomplete: nothing differed, some segments could not be looked at."},
+    {"zaris_link_verify_progress_ratio", MetricType::gauge, "link", "Part of the running round that is done, 0 to 1; absent when none runs."},
+    {"zaris_link_verified_timestamp_seconds", MetricType::gauge, "link", "Unix time at which the newest round began that found both ends equal in everything; absent until there was one."},
+    {"zaris_link_verified_records_total", MetricType::counter, "link", "Records of the source that were compared with the target's and equal, or were made so."},
+    {"zaris_link_verify_bytes_total", MetricType::counter, "link", "Bytes read for it at each end."},
+    {"zaris_link_divergent_keys", MetricType::gauge, "link", "Keys that are known to differ and have not been put right, as of the newest look."},
+    {"zaris_link_divergences_total", MetricType::counter, "link", "Keys that were found to differ, as often as they were."},
+    {"zaris_link_repaired_keys_total", MetricType::counter, "link", "Keys that verification made what the source has (links[].verify.repair)."},
+    {"zaris_link_memory_changed_total", MetricType::counter, "link; end: source, target", "Slots whose bytes in memory were not those that had been written, as often as they were seen. Must stay 0: it is a machine's memory."},
     {"zaris_link_queue_bytes", MetricType::gauge, "link", "Received from the source and not yet acknowledged by the target."},
     {"zaris_link_apply_delay_seconds", MetricType::histogram, "link", "For each applied change: from its commit at the source (its clock) to its being durable at the target. Chunks of a bootstrap are not counted."},
     {"zaris_link_caught_up", MetricType::gauge, "link", "1 while every segment is in stream and at or above the head of the newest echoed ping, and that ping is not old; 0 while the source is not heard."},
@@ -118,6 +128,18 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   if (s.state == LinkState::bootstrap && s.bootstrap_segments_total != 0) {
     put(bootstrap_ratio, number(s.bootstrap_segments_done) / number(s.bootstrap_segments_total));
   }
+  put_with(verify_rounds, number(s.verify.rounds_equal), "result", "equal");
+  put_with(verify_rounds, number(s.verify.rounds_different), "result", "different");
+  put_with(verify_rounds, number(s.verify.rounds_incomplete), "result", "incomplete");
+  if (s.verify.running && s.verify.lanes != 0) put(verify_progress, number(s.verify.lanes_done) / number(s.verify.lanes));
+  if (s.verify.equal_as_of_us) put(verified_as_of, number(*s.verify.equal_as_of_us) / 1e6);
+  put(verify_records, number(s.verify.records));
+  put(verify_bytes, number(s.verify.bytes));
+  put(divergent_keys, number(s.verify.divergent));
+  put(divergences, number(s.verify.differing));
+  put(repaired_keys, number(s.verify.mended));
+  put_with(memory_slots, number(s.verify.source_memory_slots), "end", "source");
+  put_with(memory_slots, number(s.verify.target_memory_slots), "end", "target");
   put(queue_bytes, number(s.queue_bytes));
   sink.put(families[apply_delay], apply_delay_bounds_seconds, s.apply_delay_counts, s.apply_delay_sum_seconds, link);
   put(caught_up, s.caught_up ? 1 : 0);

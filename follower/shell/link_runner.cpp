@@ -56,6 +56,7 @@ class Runner final : public LinkRunner {
   Result<void> accept_source() override { return said(link_->accept_source(mono_now())); }
   Result<void> accept_target() override { return said(link_->accept_target(mono_now())); }
   Result<void> accept_removal() override { return said(link_->accept_removal(mono_now())); }
+  Result<void> verify() override { return said(link_->verify(mono_now())); }
   void when_persisted(std::function<void(Result<void>)> handler) override {
     if (!link_->words_pending()) return handler({});
     waiting_for_words_.push_back(std::move(handler));

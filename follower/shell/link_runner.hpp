@@ -44,6 +44,7 @@ class LinkRunner {
   [[nodiscard]] virtual Result<void> accept_source() = 0;
   [[nodiscard]] virtual Result<void> accept_target() = 0;
   [[nodiscard]] virtual Result<void> accept_removal() = 0;
+  [[nodiscard]] virtual Result<void> verify() = 0;
   // Calls back, perhaps at once, when every word said so far counts; with the cursor store's error if the disk refused them
   // (they are tried again and count then). Not called any more once the runner is gone.
   virtual void when_persisted(std::function<void(Result<void>)> handler) = 0;

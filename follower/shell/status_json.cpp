@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cluster/base/base64.hpp"
+
 namespace zaris::follower {
 namespace {
 
@@ -22,6 +24,29 @@ std::string_view name(SegmentPhase phase) {
 ordered_json cluster(const std::optional<ClusterId>& id, const std::optional<std::uint64_t>& keys) {
   return {{"cluster_id", id ? ordered_json(hex16(id->value())) : ordered_json(nullptr)},
           {"live_keys", keys ? ordered_json(*keys) : ordered_json(nullptr)}};
+}
+
+ordered_json verify_json(const VerifyStatus& v) {
+  ordered_json keys = ordered_json::array();
+  for (const DivergentKey& key : v.keys) {
+    keys.push_back({{"segment", key.segment.value()}, {"key", printable(key.key)}, {"key_base64", to_base64(key.key)}, {"how", follower::name(key.how)}, {"as_of", to_string(key.as_of)}});
+  }
+  return {{"running", v.running},
+          {"lanes", v.lanes},
+          {"lanes_done", v.lanes_done},
+          {"next_round_seconds", v.next_round_seconds ? ordered_json(*v.next_round_seconds) : ordered_json(nullptr)},
+          {"equal_as_of_us", v.equal_as_of_us ? ordered_json(*v.equal_as_of_us) : ordered_json(nullptr)},
+          {"rounds_total", {{"equal", v.rounds_equal}, {"different", v.rounds_different}, {"incomplete", v.rounds_incomplete}}},
+          {"last_records", v.last_records},
+          {"last_seconds", v.last_seconds},
+          {"left_out", v.left_out},
+          {"records_total", v.records},
+          {"bytes_total", v.bytes},
+          {"divergent_keys", v.divergent},
+          {"divergences_total", v.differing},
+          {"repaired_total", v.mended},
+          {"memory_changed_total", {{"source", v.source_memory_slots}, {"target", v.target_memory_slots}}},
+          {"keys", std::move(keys)}};
 }
 
 ordered_json to_json(const LinkStatus& s) {
@@ -73,6 +98,7 @@ ordered_json to_json(const LinkStatus& s) {
       {"queue_bytes", s.queue_bytes},
       {"closed_time_us", s.closed_time_us},
       {"cursor_age_seconds", s.cursor_age_seconds},
+      {"verify", verify_json(s.verify)},
       {"segments", std::move(segments)},
   };
 }

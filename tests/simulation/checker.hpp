@@ -119,6 +119,7 @@ class Checker {
   std::map<std::uint64_t, Read> reads_;             // on their way to the follower
   std::set<std::uint32_t> own_;
   std::set<std::string> conflict_keys_;
+  bool at_end_ = false;
   std::set<Generation> accepted_;                   // lives of the source that may fill the target
   std::map<std::uint16_t, std::optional<SlotKey>> walks_;  // for probes: where a segment's walk is
   std::uint64_t losses_known_ = 0, opens_ = 0;

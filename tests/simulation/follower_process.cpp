@@ -47,6 +47,7 @@ void FollowerProcess::start() {
   config.max_removal_ratio = o.max_removal_ratio;
   config.max_removal_floor = o.max_removal_floor;
   config.adopt_scope_with_data = o.prefilled_target;
+  config.verify = {o.verify_every, o.verify_rate, o.verify_repair};
   config.term = FollowerTerm{++term_};  // the lease
   config.seed = world_.follower.next();
   std::optional<cursor::LinkRow> row;
@@ -253,6 +254,7 @@ void FollowerProcess::perform(follower::Action& action) {
     [&](follower::LogLine& line) {
       world_.note("log", [&] { return fmt::format("{}: {}", line.event, line.text); });
       world_.probes.hit("log: " + line.event);
+      if (!world_.options.strays_at_target && line.event == "divergent") world_.broken("equal_where_compared", line.text);
     },
   }, action);
 }

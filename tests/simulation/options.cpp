@@ -106,12 +106,17 @@ SimOptions SimOptions::swarm(std::uint64_t seed) {
   draw_limits(o, prng);
   draw_network(o, prng);
   draw_crashes(o, prng);
+  // They share the credit: with less than a record or two each, nothing heals in the time that is given.
+  o.credit_bytes *= o.feed_connections;
+  o.queue_bytes *= o.feed_connections;
   Prng later(seed ^ 0x6e65696768626f72ull);  // the other draws of a seed stay what they were
   o.neighbour_every = fault(later, 0.15, 100 * ms, 5 * s);
+  o.verify_every = fault(later, 0.5, 200 * ms, 3 * s);
+  o.verify_rate = static_cast<std::uint64_t>(spread(later, 64 << 10, 64 << 20));
   if (prng.chance(0.08)) {
     // Follower crashes and nothing else that could cost a copy: nothing is trimmed, both regions stay.
     o.only_follower_crashes = true;
-    o.log_budget = o.pin_bytes = 64u << 20;
+    o.log_budget = o.pin_bytes = 1u << 30;
     o.pin_age_us = 24 * 3600 * s;
     o.source_memory = 1u << 30;
     o.max_removal_floor = 100;
@@ -164,6 +169,7 @@ std::string SimOptions::describe() const {
   every("operator_rewind", operator_rewind_every);
   every("cannot_confirm", cannot_confirm_every);
   every("neighbour", neighbour_every);
+  every("verify", verify_every);
   return out;
 }
 

@@ -67,6 +67,11 @@ struct SimOptions {
   MonoMicros cannot_confirm_every = 0; // the source may not echo for a while
   MonoMicros neighbour_every = 0;      // a third region's link writes keys of its own at the source
 
+  MonoMicros verify_every = 0;         // rounds of verification: nothing may ever be found to differ
+  std::uint64_t verify_rate = 1u << 20;
+  bool verify_repair = false;
+  bool strays_at_target = false;       // somebody writes past the link: verification is to find it
+
   // The seed's class in which follower crashes are the only fault: its bootstraps are counted exactly.
   bool only_follower_crashes = false;
 

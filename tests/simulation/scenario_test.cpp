@@ -71,6 +71,19 @@ class Scenario : public ::testing::Test {
     for (std::uint32_t i = 0; i < run().keys.size(); ++i) run().source.put(i, "written " + std::to_string(i), 0, std::nullopt, false);
     for (std::uint32_t i = 1; i < run().keys.size(); i += 2) run().source.del(i, std::nullopt);
   }
+  // A live key in the scope, overwritten at the target by a client of its own. Its name.
+  std::string put_past_the_link(const std::string& value) {
+    std::string held;
+    for (std::uint32_t i = 0; i < run().keys.size(); ++i) {
+      const Key& key = run().keys[i];
+      if (!key.in_scope || !run().source.store().fetch(key.source_segment, {key.bytes}).records[0]) continue;
+      if (!trusted_record(*run().source.store().fetch(key.source_segment, {key.bytes}).records[0]).live()) continue;
+      run().target.put_local(i, value);
+      return key.bytes;
+    }
+    ADD_FAILURE() << "no key lives";
+    return {};
+  }
   void trim_everything() {
     for (int i = 0; i < 64; ++i) run().source.trim_hard();
   }
@@ -490,6 +503,47 @@ TEST_F(Scenario, TargetWithDataInScope_LosersAreKept) {
   settle();
   EXPECT_GT(run().world.probes.count("conflict: loser kept"), 0u);
   EXPECT_GT(status().conflicts, 0u);
+}
+
+// Somebody writes at the target past the link: verification names each such key and no other.
+TEST_F(Scenario, WhatIsWrittenPastTheLink_IsFoundAndNamed) {
+  auto options = calm();
+  options.source_segments = 2;
+  options.target_segments = 4;
+  options.keys = 60;
+  options.verify_every = second;
+  options.strays_at_target = true;
+  open(options);
+  run().run_for(3 * second);
+  run().workload.stop();
+  streaming();
+  ASSERT_TRUE(run().run_until([&] { return status().verify.rounds_equal >= 2; }));
+  EXPECT_EQ(status().verify.divergent, 0u);
+  const auto stray = put_past_the_link("past the link");
+  ASSERT_TRUE(run().run_until([&] { return status().verify.rounds_different >= 2; }));
+  const auto verify = status().verify;
+  EXPECT_EQ(verify.divergent, 1u);
+  ASSERT_EQ(verify.keys.size(), 1u);
+  EXPECT_EQ(verify.keys[0].key, stray);
+  EXPECT_EQ(verify.mended, 0u);
+}
+
+// …and makes it what the source has where that is configured; what stood there is in the conflict log.
+TEST_F(Scenario, WhatIsWrittenPastTheLink_IsRepairedWhereConfigured) {
+  auto options = calm();
+  options.keys = 60;
+  options.verify_every = second;
+  options.verify_repair = true;
+  options.strays_at_target = true;
+  open(options);
+  run().run_for(3 * second);
+  run().workload.stop();
+  streaming();
+  (void)put_past_the_link("past the link");
+  ASSERT_TRUE(run().run_until([&] { return status().verify.mended == 1 && status().verify.rounds_equal >= 1; }));
+  EXPECT_EQ(status().verify.divergent, 0u);
+  EXPECT_GT(run().world.probes.count("conflict: records kept"), 0u);
+  settle();
 }
 
 // A scope in which nothing happens: its positions are acknowledged all the same, so its pin moves.

@@ -42,6 +42,7 @@ void FollowerProcess::start() {
   config.credit_bytes = options_.credit_bytes;
   config.queue_bytes = 2u << 20;
   config.max_removal_ratio = 1.0;
+  config.verify = {options_.verify_every, 4u << 20, false};
   config.term = FollowerTerm{++term_};  // the lease
   config.seed = world_.follower.next();
   std::optional<cursor::LinkRow> row;
@@ -219,6 +220,7 @@ void FollowerProcess::perform(follower::Action& action) {
     [&](follower::LogLine& line) {
       world_.note("log", [&] { return fmt::format("{}: {}", line.event, line.text); });
       world_.probes.hit("log: " + line.event);
+      if (line.event == "divergent") world_.broken("equal_where_compared", line.text);
       if (on_log) on_log(line);
     },
   }, action);

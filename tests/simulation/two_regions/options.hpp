@@ -24,6 +24,7 @@ struct TwoOptions {
   std::uint64_t source_log_bytes = 1u << 20, target_log_bytes = 1u << 20;
   std::uint64_t credit_bytes = 1u << 20, batch_bytes = 64u << 10, chunk_records = 1024;
   std::uint64_t wall_skew_us = 0;
+  MonoMicros verify_every = 0;                          // rounds of verification: nothing may ever be found to differ
 
   // ---- faults
   MonoMicros safety_us = 30'000'000;

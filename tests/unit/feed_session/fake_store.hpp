@@ -124,6 +124,7 @@ class FakeStore final : public store::Store {
   store::ScanPage scan(const store::ScanRequest&, WallMicros) override { no(); }
   Digest slot_digest(Slot, std::uint64_t*) const override { no(); }
   Digest segment_digest(SegmentId, std::uint64_t*, Position*) const override { no(); }
+  std::uint64_t memory_slots(SegmentId, Slot, Slot) const override { no(); }
   std::unique_ptr<store::Walk> begin_walk(SegmentId, const Scope&, std::optional<SlotKey>) override { no(); }
   Fetched fetch(SegmentId, const std::vector<std::string>&) const override { no(); }
   std::unique_ptr<store::DirtyMap> dirty_map(std::function<void()>) override { no(); }

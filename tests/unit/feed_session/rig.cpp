@@ -109,6 +109,8 @@ void Collector::on(const Records& m) {
 void Collector::on(const Digests& m) {
   order.push_back("digests");
   digests.push_back(m);
+  digests.back().table = digests.back().records = {};
+  digest_rows.push_back(row_count(m.table));
 }
 void Collector::on(const GoAway&) {
   order.push_back("go_away");

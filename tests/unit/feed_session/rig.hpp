@@ -48,7 +48,8 @@ class Collector : public ReaderSink {
   std::vector<KeptChunk> kept_chunks;
   std::vector<std::pair<std::uint64_t, std::map<std::string, std::string>>> answers;  // Records: request → key → value
   std::vector<std::uint32_t> missing;
-  std::vector<Digests> digests;
+  std::vector<Digests> digests;                // without what they brought
+  std::vector<std::size_t> digest_rows;        // …of which there were so many rows
   std::vector<WallMicros> commit_times;
   std::vector<bool> reaches_head;
   std::uint64_t granted = 0;                   // to be granted by the rig

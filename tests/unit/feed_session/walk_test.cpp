@@ -235,5 +235,51 @@ TEST(FeedAnswers, DigestsOfSegmentsAndRanges) {
   EXPECT_GT(rig.user().digests[1].count, 0u);
 }
 
+// A page at a time, from the records' bytes: where one ends the next begins, and all of them together are the segment.
+TEST(FeedAnswers, DigestsByPages) {
+  Rig rig;
+  const auto all = fill(rig, 9000);
+  rig.hello();
+  rig.subscribe_from(s0, rig.named(s0, rig.store().state(s0).head));
+  std::uint64_t count = 0, whole_count = 0;
+  const Digest whole = rig.store().segment_digest(s0, &whole_count);
+  Digest sum;
+  std::optional<SlotKey> from;
+  std::size_t pages = 0;
+  const SlotKey last_half{Slot{8000}, ""};
+  for (bool done = false; !done; ++pages) {
+    ASSERT_LT(pages, 100u);
+    feed::DigestRequest ask{pages + 1, s0, from, from && last_half < *from ? std::nullopt : std::optional(last_half), true, false};
+    const bool first_half = ask.to.has_value();
+    rig.reader().request_digest(std::move(ask));
+    rig.pump();
+    ASSERT_EQ(rig.user().digests.size(), pages + 1);
+    const Digests& page = rig.user().digests.back();
+    EXPECT_EQ(page.as_of.at, rig.store().state(s0).head);
+    count += page.count;
+    sum += page.digest;
+    from = page.to ? page.to : first_half ? std::optional(SlotKey{Slot{8000}, "\x01"}) : std::nullopt;
+    done = !page.to && !first_half;
+  }
+  EXPECT_GT(pages, 3u);
+  EXPECT_EQ(count, whole_count);
+  EXPECT_EQ(sum, whole);
+}
+
+TEST(FeedAnswers, APageMayBringItsRecords) {
+  Rig rig;
+  const auto all = fill(rig, 500);
+  rig.hello();
+  rig.subscribe_from(s0, rig.named(s0, rig.store().state(s0).head));
+  rig.reader().request_digest({1, s0, {}, {}, true, true});
+  rig.pump();
+  ASSERT_EQ(rig.user().digests.size(), 1u);
+  const Digests& page = rig.user().digests[0];
+  EXPECT_FALSE(page.to);
+  EXPECT_EQ(page.memory_slots, 0u);
+  EXPECT_EQ(rig.user().digest_rows.back(), page.count);
+  EXPECT_GT(page.count, 0u);
+}
+
 }  // namespace
 }  // namespace zaris::feed

@@ -302,6 +302,26 @@ std::vector<Example> examples() {
     apply.repair = ApplyRepair{at(9, 1000), at(11, 1001), true};
     encode_apply(out, 20, apply);
   });
+  request("apply-batch-check", [&](std::string& out) {
+    ApplyBatch apply = batch();
+    apply.kind = ApplyKind::check;
+    apply.removals_left = 100;
+    apply.source_segments = 1024;
+    ApplyRange& range = apply.range.emplace();
+    range.from = SlotKey{Slot{10'000}, ""};
+    range.to = SlotKey{Slot{10'007}, "user:1"};
+    range.as_of = at(9, 1001);
+    range.equal = ApplyRange::Equal{1, Digest{0x0123456789abcdef, 0xfedcba9876543210}};
+    encode_apply(out, 21, apply);
+  });
+  answer("apply-batch-check", [](std::string& out) {
+    ApplyAnswer apply;
+    apply.mark = example_mark();
+    apply.would_lose.push_back({"user:9", ""});
+    apply.differing = 1;
+    apply.memory_slots = 2;
+    encode(out, 21, apply);
+  });
   answer("apply-batch-would-lose", [](std::string& out) {
     ApplyAnswer apply;
     apply.status = Status::would_lose;
