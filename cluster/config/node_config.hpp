@@ -87,6 +87,7 @@ struct NodeConfig {
   struct {
     std::uint64_t max_bytes = 0;
     bool evict = true;
+    std::uint64_t check_interval_us = 0;  // 0: never
   } memory;
   struct {
     std::uint64_t key = 0, value = 0;

@@ -123,6 +123,9 @@ std::vector<KeyRow> rows() {
   r.push_back(one_of(row<N>("memory.eviction", Kind::choice, "lru",
                             "What happens near the ceiling: `lru` removes records not used for long (from 80 % down to 70 %), `off` answers writes with CapacityExceeded at 100 %.",
                             [](N& c, const Value& v) { c.memory.evict = v.text == "lru"; }), {"lru", "off"}));
+  r.push_back(row<N>("memory.check_interval", Kind::duration, "1h",
+                     "How often every record in memory is read and held against what was written, to find memory that changes by itself; `0s`: never. What it costs: a node's content is read once in that time.",
+                     [](N& c, const Value& v) { c.memory.check_interval_us = v.number; }));
   r.push_back(bounded(row<N>("limits.key", Kind::size, "64KiB", "Longest key.", [](N& c, const Value& v) { c.limits.key = v.number; }), 1, mib));
   r.push_back(bounded(row<N>("limits.value", Kind::size, "4MiB", "Longest value.", [](N& c, const Value& v) { c.limits.value = v.number; }), 1, 15 * mib));
   r.push_back(bounded(row<N>("limits.connections", Kind::integer, "10000", "Client connections at a time; more are refused.",

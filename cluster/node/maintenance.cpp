@@ -13,7 +13,8 @@ constexpr int rounds_before_rest = 64;  // bounded steps of eviction and trimmin
 }  // namespace
 
 Maintenance::Maintenance(NodeShared& node, std::function<void()> each_second)
-    : node_(node), each_second_(std::move(each_second)), committer_(node.store.committer()), thread_([this] { run(); }) {}
+    : node_(node), each_second_(std::move(each_second)), committer_(node.store.committer()),
+      memory_(node.store, std::chrono::microseconds(node.config.memory.check_interval_us), Clock::now()), thread_([this] { run(); }) {}
 
 Maintenance::~Maintenance() {
   {
@@ -50,6 +51,8 @@ void Maintenance::run() {
       sweep_after = Clock::now() + (backlog ? 4 * took : std::max<Clock::duration>(4 * took, idle_pause));
     }
     committer_->idle();
+    memory_.step(begin);
+    node_.memory_changed_slots.store(memory_.changed(), std::memory_order_relaxed);
     if (begin >= next_second) {
       next_second = begin + std::chrono::seconds(1);
       if (each_second_) each_second_();

@@ -1,4 +1,4 @@
-// The thread that expires, evicts and trims. Expiry takes at most a fifth of a core; eviction and trimming run until
+// The thread that expires, evicts, trims, and looks whether memory still holds what was written. Expiry takes at most a fifth of a core; eviction and trimming run until
 // they are done, since what waits for them is memory.
 #pragma once
 #include <atomic>
@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "cluster/node/memory_check.hpp"
 #include "cluster/node/node_state.hpp"
 
 namespace zaris::node {
@@ -28,6 +29,7 @@ class Maintenance {
   std::condition_variable stopped_;
   bool stop_ = false;
   std::atomic<std::uint64_t> rounds_{0};
+  MemoryCheck memory_;
   std::thread thread_;
 };
 

@@ -26,6 +26,7 @@ constexpr MetricFamily key_bytes{"zaris_keys_bytes", MetricType::gauge, "", "Byt
 constexpr MetricFamily tombstones{"zaris_tombstones", MetricType::gauge, "", "Deleted keys still remembered, until the op-log has forgotten their delete."};
 constexpr MetricFamily memory_used{"zaris_memory_used_bytes", MetricType::gauge, "kind: records, tables, log, client_buffers", "Memory in use, by purpose."};
 constexpr MetricFamily memory_limit{"zaris_memory_limit_bytes", MetricType::gauge, "", "Configured ceiling of records and tables."};
+constexpr MetricFamily memory_changed{"zaris_store_memory_changed_slots", MetricType::gauge, "", "Slots whose records' bytes are not those that were written, as of the newest look (memory.check_interval). Must stay 0: it is the machine's memory."};
 constexpr MetricFamily evicted{"zaris_evicted_keys_total", MetricType::counter, "", "Keys removed to stay below the memory ceiling."};
 constexpr MetricFamily expired{"zaris_expired_keys_total", MetricType::counter, "", "Keys removed since their time to live ran out."};
 constexpr MetricFamily expiry_backlog{"zaris_expiry_backlog_keys", MetricType::gauge, "", "Keys that are past their expiry and not yet removed; hidden from clients already."};
@@ -63,7 +64,7 @@ constexpr MetricFamily links{"zaris_links_registered", MetricType::gauge, "", "L
 constexpr MetricFamily closed_age{"zaris_closed_timestamp_seconds", MetricType::gauge, "", "Closed time: no commit at or before this Unix time can still come."};
 
 constexpr MetricFamily families[] = {node_info, node_state, draining, config_info, reload_ok, reload_time, reloads_total,
-    generation, keys, key_bytes, tombstones, memory_used, memory_limit, evicted, expired, expiry_backlog, reads, applied, commands, connections, connections_max,
+    generation, keys, key_bytes, tombstones, memory_used, memory_limit, memory_changed, evicted, expired, expiry_backlog, reads, applied, commands, connections, connections_max,
     opened, received, sent, slow, timeouts, malformed, accept_pauses, log_head, log_oldest, log_used, log_budget, log_limit, log_appended, log_appended_bytes,
     log_truncated, log_pinned, log_complete_since, pins, pins_lost, pin_bytes, pin_age, pin_left, pin_attached, pin_used, site_role, links, closed_age};
 
@@ -156,6 +157,7 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
   sink.put(memory_used, d(memory.log), {{"kind", "log"}});
   sink.put(memory_used, d(buffered), {{"kind", "client_buffers"}});
   sink.put(memory_limit, d(memory.ceiling));
+  sink.put(memory_changed, d(node.memory_changed_slots.load(std::memory_order_relaxed)));
   sink.put(evicted, d(counters.evicted));
   sink.put(expired, d(counters.expired));
   sink.put(expiry_backlog, d(counters.expiry_backlog));

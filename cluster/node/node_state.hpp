@@ -89,6 +89,7 @@ struct NodeShared {
   MonoMicros started_mono_us = 0;
   std::atomic<NodeState> state{NodeState::starting};
   std::atomic<std::uint32_t> generation_seen{0};      // the highest that any Hello named
+  std::atomic<std::uint64_t> memory_changed_slots{0}; // MemoryCheck
   std::atomic<bool> prefetch{false};                  // the data are larger than a core's own cache
   std::atomic<bool> data_noted{false};                // the coordinator knows that there is data
   // What it had before has been given up, which made the coordinator forget that there was any: what it holds now, and the next write,

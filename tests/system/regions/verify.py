@@ -53,6 +53,10 @@ def flip_one_bit(process, value):
     return flipped
 
 
+def changed_slots(region):
+    return sum(v for k, v in region.metrics().items() if k.startswith("zaris_store_memory_changed_slots"))
+
+
 class Writer:
     def __init__(self, region, keys):
         self.client, self.keys, self.over, self.written = native.Client(region.client_port), keys, threading.Event(), 0
@@ -79,7 +83,7 @@ def main():
     parser.add_argument("--keys", type=int, default=20_000)
     arguments = parser.parse_args()
     with processes.Bench("verify") as bench:
-        a, b = bench.region("a", segments=16), bench.region("b", segments=64)
+        a, b = bench.region("a", segments=16, memory__check_interval="2s"), bench.region("b", segments=64, memory__check_interval="2s")
         a.start("ready")
         b.start("ready")
         source, target = native.Client(a.client_port), native.Client(b.client_port)
@@ -141,6 +145,7 @@ def main():
         result = verify(follower, "l", 1)
         assert named(result) == {(b"flipped at the source", "different")}, result["keys"]
         assert target.get(b"flipped at the source") == value, "what the source's memory has made of it has been copied"
+        eventually(lambda: (changed_slots(a), changed_slots(b)) == (1, 0), "each node knows of its own memory", 30)
         print("a flipped bit at the source: found, named, not copied", flush=True)
     print("1 passed, 0 failed")
 

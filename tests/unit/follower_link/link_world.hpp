@@ -42,6 +42,9 @@ struct World {
   std::vector<feed::FetchKeys> fetches;             // every one asked for
   std::function<void(std::uint64_t, const feed::FetchKeys&)> fetched;  // what becomes of it; null: nothing
 
+  std::vector<feed::DigestRequest> digest_requests;  // every one asked for
+  std::function<void(std::uint64_t, const feed::DigestRequest&)> digested;  // what becomes of it; null: nothing
+
   // ---- the target
   std::uint32_t target_segments = 2;
   ClusterId target = target_cluster;
@@ -56,7 +59,7 @@ struct World {
   Status open_status = Status::ok;
   std::vector<OpenLinkRequest> opened;
   std::optional<Error> marks_refused;
-  std::uint64_t range_removes = 0;
+  std::uint64_t range_removes = 0, check_finds = 0;
   bool checksums_differ = false;
   std::vector<ListRolledBackRequest> lists;
   std::function<RolledBackAnswer(const ListRolledBackRequest&)> rolled_back;  // null: the list is gone
@@ -242,6 +245,8 @@ struct World {
     } else if (b.kind == ApplyKind::stream) {
       if (!m.low || m.low->at < b.last->at) m.low = b.last;
       if (!m.high || m.high->at < b.last->at) m.high = b.last;
+    } else if (b.kind == ApplyKind::check) {
+      a.differing = check_finds;  // and the mark stays where it is
     } else if (b.kind == ApplyKind::repair) {
       m.horizon = m.horizon ? later(*m.horizon, b.repair->as_of) : b.repair->as_of;
       m.high = later(*m.high, b.repair->as_of);
@@ -442,7 +447,10 @@ struct World {
     fetches.push_back(m);
     if (fetched) fetched(connection, m);
   }
-  void hear(std::uint64_t, feed::DigestRequest&) {}
+  void hear(std::uint64_t connection, feed::DigestRequest& m) {
+    digest_requests.push_back(m);
+    if (digested) digested(connection, m);
+  }
   void hear(std::uint64_t, feed::Unsubscribe&) {}
 };
 
