@@ -195,6 +195,7 @@ void LinkCore::checked(std::size_t index, const Flight& flight) {
       break;
   }
   report_round();
+  if (stage_ == Stage::active && verification_.page_due(now_)) ask_page();
 }
 
 void LinkCore::name_differing(SegmentState& segment, const Flight& flight) {
@@ -210,8 +211,10 @@ void LinkCore::name_differing(SegmentState& segment, const Flight& flight) {
   for (const LostRecord& differs : found.differ) {
     const auto how = differs.record.empty() ? DivergentKey::How::missing : theirs.contains(differs.key) ? DivergentKey::How::different : DivergentKey::How::unknown_at_source;
     if (keys.size() < lines_per_page) {
-      log(LogLine::Level::warning, "divergent", fmt::format("segment {}: key {} is {} at the target, as of {}", segment.id.value(), printable(differs.key, 64),
-                                                            how == DivergentKey::How::missing ? "missing" : how == DivergentKey::How::different ? "another" : "there and not at the source",
+      log(LogLine::Level::warning, "divergent", fmt::format("segment {}: key {} {}, as of {}", segment.id.value(), printable(differs.key, 64),
+                                                            how == DivergentKey::How::missing     ? "is missing at the target"
+                                                            : how == DivergentKey::How::different ? "has another value or version at the target"
+                                                                                                  : "is at the target and not at the source",
                                                             to_string(flight.piece.range->as_of.at)));
     }
     keys.push_back({segment.id, differs.key, how, flight.piece.range->as_of.at});
