@@ -367,6 +367,7 @@ Digests digests(Decoder& d, Places& p) {
   if (p.next()) m.count = d.number();
   if (p.next()) m.digest = digest(d);
   if (p.next()) m.to = optional_slot_key(d);
+  if (p.next()) m.bytes = d.number();
   if (p.next()) m.memory_slots = d.number();
   stretch(d, p, m.table, m.records);
   if (!d.failed() && !m.table.empty() && row_count(m.table) != m.count) d.fail("a digest's count is not its table's");

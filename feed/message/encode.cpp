@@ -204,13 +204,16 @@ class Encoder {
   }
   void operator()(const Digests& m) {
     const bool records = !m.table.empty() || m.memory_slots != 0;
-    head(MessageType::digests, records ? 9 : m.to ? 6 : 5);
+    const bool page = records || m.to || m.bytes != 0;
+    head(MessageType::digests, records ? 10 : page ? 7 : 5);
     p_.number(m.request);
     p_.number(m.segment.value());
     named(m.as_of);
     p_.number(m.count);
     digest(m.digest);
-    if (records || m.to) slot_key(m.to);
+    if (!page) return;
+    slot_key(m.to);
+    p_.number(m.bytes);
     if (!records) return;
     p_.number(m.memory_slots);
     p_.bytes(m.table);

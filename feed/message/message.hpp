@@ -166,6 +166,7 @@ struct Digests {
   std::uint64_t count = 0;
   Digest digest;
   std::optional<SlotKey> to;                  // of a page: where it ends; empty: where the request does
+  std::uint64_t bytes = 0;                    // of a page: of its records and their table
   std::uint64_t memory_slots = 0;             // of a page with records: slots whose bytes are not those that were written
   std::string_view table, records;
 };

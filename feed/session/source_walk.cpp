@@ -173,7 +173,7 @@ void Source::answer_page(const DigestRequest& request) {
     page.table.resize(page.count * record_row_bytes);
     page.records.resize(offset);
   }
-  Digests m{request.request, id, named(id, page.as_of), page.count, page.digest, page.to == request.to ? std::nullopt : page.to, 0, {}, {}};
+  Digests m{request.request, id, named(id, page.as_of), page.count, page.digest, page.to == request.to ? std::nullopt : page.to, page.table.size() + page.records.size(), 0, {}, {}};
   if (m.to) digest_walk_->at = *m.to;
   else digest_walk_.reset();
   if (request.records) {

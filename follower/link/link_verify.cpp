@@ -16,7 +16,6 @@ namespace {
 constexpr MonoMicros answer_us = 30'000'000;     // a question that a segment's move has swallowed is asked again
 constexpr MonoMicros soon_us = 100'000;
 constexpr std::size_t lines_per_page = 10;
-constexpr std::uint64_t record_bytes_guess = 128;
 
 }  // namespace
 
@@ -160,7 +159,7 @@ void LinkCore::on_digests(FeedConnection& feed, const feed::Digests& m) {
     piece.own = std::move(own);
   }
   piece.range = std::move(range);
-  verification_.comparing(m.to ? m.to : page.to, m.count);
+  verification_.comparing(m.to ? m.to : page.to, m.count, m.bytes);
   queue(page.lane, std::move(piece));
 }
 
@@ -169,7 +168,6 @@ void LinkCore::checked(std::size_t index, const Flight& flight) {
   if (!flight.checked) return verification_.again(now_ + soon_us);  // what was answered nobody has heard
   const Flight::Checked& found = *flight.checked;
   SegmentState& segment = segments_[lane_segment_[index]];
-  const std::uint64_t record = target_ && target_->live_keys > 0 ? std::max<std::uint64_t>(target_->live_bytes / target_->live_keys, 1) : record_bytes_guess;
   verification_.note_memory(0, flight.piece.range->equal ? 0 : found.memory_slots);
   if (found.memory_slots != 0) {
     log(LogLine::Level::error, "memory_changed", fmt::format("segment {} into {}: {} slots of the target hold other bytes than were written to them", segment.id.value(),
@@ -177,7 +175,7 @@ void LinkCore::checked(std::size_t index, const Flight& flight) {
   }
   switch (verification_.page().step) {
     case Verification::Step::compare:
-      if (found.differing == 0) verification_.equal(now_, flight.piece.range->equal->count * record);
+      if (found.differing == 0) verification_.equal(now_);
       else verification_.differs(now_);
       break;
     case Verification::Step::list: name_differing(segment, flight); break;
@@ -220,7 +218,7 @@ void LinkCore::name_differing(SegmentState& segment, const Flight& flight) {
     keys.push_back({segment.id, differs.key, how, flight.piece.range->as_of.at});
   }
   if (found.differing > lines_per_page) log(LogLine::Level::warning, "divergent", fmt::format("segment {}: {} keys of one page differ", segment.id.value(), found.differing));
-  verification_.named(now_, std::move(keys), found.differing, verification_.mends(), 0);
+  verification_.named(now_, std::move(keys), found.differing, verification_.mends());
 }
 
 // A target of an earlier build.

@@ -32,11 +32,12 @@ void Verification::asked(std::uint64_t request, MonoMicros now) {
   unready_since_.reset();
 }
 
-void Verification::comparing(const std::optional<SlotKey>& to, std::uint64_t records) {
+void Verification::comparing(const std::optional<SlotKey>& to, std::uint64_t records, std::uint64_t bytes) {
   state_ = State::comparing;
   request_ = 0;
   page_.to = to;
   page_records_ = records;
+  page_bytes_ += bytes;
 }
 
 void Verification::again(MonoMicros at) {
@@ -56,14 +57,14 @@ bool Verification::left_out(MonoMicros now) {
   ++left_out_;
   keep_pending();
   page_.to.reset();
-  next(now, 0);
+  next(now);
   return true;
 }
 
-void Verification::equal(MonoMicros now, std::uint64_t bytes) {
+void Verification::equal(MonoMicros now) {
   round_records_ += page_records_;
   counted_.records += page_records_;
-  next(now, bytes);
+  next(now);
 }
 
 void Verification::differs(MonoMicros now) {
@@ -72,9 +73,9 @@ void Verification::differs(MonoMicros now) {
   next_page_ = now;
 }
 
-void Verification::named(MonoMicros now, std::vector<DivergentKey> keys, std::uint64_t count, bool mend_next, std::uint64_t bytes) {
+void Verification::named(MonoMicros now, std::vector<DivergentKey> keys, std::uint64_t count, bool mend_next) {
   counted_.differing += count;
-  if (count == 0) return equal(now, bytes);  // it was put right meanwhile, by the stream
+  if (count == 0) return equal(now);  // it was put right meanwhile, by the stream
   pending_ = std::move(keys);
   pending_count_ = count;
   if (!mend_next) return not_mended(now);
@@ -87,12 +88,12 @@ void Verification::mended(MonoMicros now, std::uint64_t count) {
   counted_.mended += count;
   pending_.clear();
   pending_count_ = 0;
-  equal(now, 0);
+  equal(now);
 }
 
 void Verification::not_mended(MonoMicros now) {
   keep_pending();
-  equal(now, 0);
+  equal(now);
 }
 
 void Verification::keep_pending() {
@@ -109,7 +110,8 @@ void Verification::note_memory(std::uint64_t source_slots, std::uint64_t target_
 }
 
 // The page is done with. What it has read is paid for in time.
-void Verification::next(MonoMicros now, std::uint64_t bytes) {
+void Verification::next(MonoMicros now) {
+  const std::uint64_t bytes = std::exchange(page_bytes_, 0);
   unready_since_.reset();
   page_.from = std::exchange(page_.to, std::nullopt);
   page_.step = Step::compare;

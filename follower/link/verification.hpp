@@ -49,15 +49,16 @@ class Verification {
   // ---- a round
   void begin(MonoMicros now, WallMicros wall, std::size_t lanes);
   void asked(std::uint64_t request, MonoMicros now);
-  void comparing(const std::optional<SlotKey>& to, std::uint64_t records);
+  // `bytes`: what each end reads for it.
+  void comparing(const std::optional<SlotKey>& to, std::uint64_t records, std::uint64_t bytes);
   // The question or its answer was lost, or the moment was a bad one: the same page again.
   void again(MonoMicros at);
   // The lane cannot be looked at now. True: nor for a while, it is left out of this round.
   [[nodiscard]] bool left_out(MonoMicros now);
-  // The target has compared. `bytes`: what both ends have read for it.
-  void equal(MonoMicros now, std::uint64_t bytes);
+  // The target has compared.
+  void equal(MonoMicros now);
   void differs(MonoMicros now);                            // step compare: name them
-  void named(MonoMicros now, std::vector<DivergentKey> keys, std::uint64_t count, bool mend_next, std::uint64_t bytes);
+  void named(MonoMicros now, std::vector<DivergentKey> keys, std::uint64_t count, bool mend_next);
   void mended(MonoMicros now, std::uint64_t count);
   void not_mended(MonoMicros now);
   void note_memory(std::uint64_t source_slots, std::uint64_t target_slots);
@@ -69,7 +70,7 @@ class Verification {
  private:
   static constexpr std::size_t names_most = 1000;
   static constexpr MonoMicros left_out_after_us = 30'000'000;
-  void next(MonoMicros now, std::uint64_t bytes);
+  void next(MonoMicros now);
   void end(MonoMicros now);
   void keep_pending();
 
@@ -79,7 +80,7 @@ class Verification {
   std::optional<MonoMicros> next_round_, unready_since_;
   MonoMicros next_page_ = 0, asked_ = 0, began_ = 0;
   WallMicros began_wall_ = 0;
-  std::uint64_t request_ = 0, page_records_ = 0;
+  std::uint64_t request_ = 0, page_records_ = 0, page_bytes_ = 0;  // bytes: read for the page so far
   std::size_t lanes_ = 0;
   bool ended_ = false;
 

@@ -16,6 +16,7 @@ struct VerifyWorld : World {
   std::size_t pages_of_a_lane = 1;
   std::size_t lost_answers = 0;                        // …of the source, still to come
   std::size_t asked_in_lane = 0;
+  std::uint64_t page_bytes = 1000;
 
   explicit VerifyWorld(std::uint32_t sources = 1, std::uint32_t targets = 1, bool repair = false) : World(sources, targets) {
     target_live_keys = 10'000;
@@ -32,6 +33,7 @@ struct VerifyWorld : World {
     d.segment = m.segment;
     d.as_of = at(m.segment.value(), segments[m.segment.value()].head.revision.value());
     d.count = 7;
+    d.bytes = page_bytes;
     std::string table, records;
     if (m.records) {
       d.count = 1;
@@ -128,6 +130,17 @@ TEST(LinkVerify, PagesFollowEachOther) {
   EXPECT_EQ(checks[1].range->from, checks[0].range->to);
   EXPECT_EQ(checks[2].range->from, checks[1].range->to);
   EXPECT_FALSE(checks[2].range->to);
+}
+
+TEST(LinkVerify, NoMoreIsReadThanTheRateLets) {
+  VerifyWorld w;
+  w.config.verify.bytes_per_second = 100'000;
+  w.page_bytes = 50'000;
+  w.pages_of_a_lane = 11;
+  w.establish();
+  ASSERT_TRUE(w.rounds(1));
+  EXPECT_EQ(w.status().verify.bytes, 550'000u);
+  EXPECT_NEAR(w.status().verify.last_seconds, 5.0, 0.5) << "the tenth page is due after 4.5 s, the last half a second later";
 }
 
 TEST(LinkVerify, ThePageIsComparedWhereItCame_WhateverFollows) {
