@@ -32,9 +32,8 @@ const Sheet key_sheet{{{"SEGMENT", "/segment"}, {"KEY", "/key"}, {"AT THE TARGET
 std::uint64_t rounds(const ordered_json& verify, const char* result) { return verify.at("rounds_total").value(result, std::uint64_t{0}); }
 std::uint64_t rounds(const ordered_json& verify) { return rounds(verify, "equal") + rounds(verify, "different") + rounds(verify, "incomplete"); }
 
-int report(const Context& context, const std::string& link, const ordered_json& before, ordered_json verify) {
-  const bool different = rounds(verify, "different") > rounds(before, "different");
-  const bool partly = !different && rounds(verify, "incomplete") > rounds(before, "incomplete");
+int report(const Context& context, const std::string& link, ordered_json verify) {
+  const bool different = verify.value("last_result", "") == "different", partly = verify.value("last_result", "") == "incomplete";
   ordered_json out{{"link", link}, {"result", different ? "different" : partly ? "incomplete" : "equal"}};
   for (auto& [key, value] : verify.items()) out[key] = value;
   print_one(context.format, round_sheet, out);
@@ -57,23 +56,24 @@ int verify(const Context& context, const std::string& name) {
     note(context, fmt::format("would read and compare everything that link {} has copied", name));
     return exit_ok;
   }
-  if (before.value("running", false)) {
-    note(context, "a round is running already: this waits for it");
-  } else if (const auto begun = ask_admin("POST", context.admins[0], "/v1/links/" + url_encoded(name) + "/verify", std::min(*timeout, one_request)); !begun) {
-    return fail(begun.error());
-  }
+  // One that has begun already says nothing of what was written since: it is waited for, and the next one counts. Rounds may follow each other without a rest.
+  const bool one_runs = before.value("running", false);
+  if (one_runs) note(context, "a round is running already; the one after it counts");
+  const std::uint64_t wanted = rounds(before) + (one_runs ? 2 : 1);
+  const auto begun = ask_admin("POST", context.admins[0], "/v1/links/" + url_encoded(name) + "/verify", std::min(*timeout, one_request));
+  if (!begun) return fail(begun.error());
   Progress progress(context);
   std::string stands = "no answer";
   while (Clock::now() < deadline) {
     const auto now = link_of(context.admins[0], name, one_request);
     if (now) {
       const ordered_json& verify = now->at("verify");
-      if (verify.value("running", false) || rounds(verify) <= rounds(before)) {
+      if (rounds(verify) < wanted) {
         stands = fmt::format("{} of {} segments, {} keys differ; the link is {}", verify.value("lanes_done", 0), verify.value("lanes", 0), verify.value("divergent_keys", 0), now->value("state", "unknown"));
         progress.show("comparing: " + stands);
       } else {
         progress.done("compared");
-        return report(context, name, before, verify);
+        return report(context, name, verify);
       }
     } else {
       stands = now.error().what;

@@ -157,6 +157,7 @@ struct VerifyStatus {
   std::optional<double> next_round_seconds;
   std::optional<WallMicros> equal_as_of_us;        // both held the same then, or at a later moment: the beginning of the newest round that found nothing
   std::uint64_t rounds_equal = 0, rounds_different = 0, rounds_incomplete = 0;
+  std::string_view last_result;                    // equal, different, incomplete; empty: there was none
   std::uint64_t left_out = 0, last_records = 0;    // of the last round: lanes that could not be looked at; records compared
   double last_seconds = 0;
   std::uint64_t records = 0, bytes = 0;            // compared, ever; bytes read for it at each end

@@ -33,7 +33,7 @@ Result<void> LinkCore::verify(MonoMicros now) {
   if (row_.paused) return paused_says_nothing();
   if (stage_ != Stage::active) return failure("link_not_running", fmt::format("link {} does not run: {}", config_.name, waiting_code_), "zaris link show " + config_.name);
   if (verify_refused_) return failure("verify_refused", "the target does not know how to compare", "bring the target's nodes up to date: `zaris version`");
-  if (verification_.state() == Verification::State::resting) verification_.start_now(now);
+  verification_.start_now(now);  // after the one that runs, if one does
   return {};
 }
 

@@ -136,10 +136,13 @@ void Verification::end(MonoMicros now) {
   counted_.last_seconds = static_cast<double>(now - began_) / 1e6;
   if (known_count_ != 0) {
     ++counted_.rounds_different;
+    counted_.last_result = "different";
   } else if (left_out_ != 0) {
     ++counted_.rounds_incomplete;
+    counted_.last_result = "incomplete";
   } else {
     ++counted_.rounds_equal;
+    counted_.last_result = "equal";
     counted_.equal_as_of_us = began_wall_;
   }
 }

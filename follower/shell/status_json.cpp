@@ -37,6 +37,7 @@ ordered_json verify_json(const VerifyStatus& v) {
           {"next_round_seconds", v.next_round_seconds ? ordered_json(*v.next_round_seconds) : ordered_json(nullptr)},
           {"equal_as_of_us", v.equal_as_of_us ? ordered_json(*v.equal_as_of_us) : ordered_json(nullptr)},
           {"rounds_total", {{"equal", v.rounds_equal}, {"different", v.rounds_different}, {"incomplete", v.rounds_incomplete}}},
+          {"last_result", v.last_result.empty() ? ordered_json(nullptr) : ordered_json(v.last_result)},
           {"last_records", v.last_records},
           {"last_seconds", v.last_seconds},
           {"left_out", v.left_out},

@@ -253,6 +253,22 @@ TEST(LinkVerify, ATargetThatDoesNotKnowHow_IsNotAskedAnyMore_AndTheLinkGoesOn) {
   EXPECT_EQ(asked.error().code, "verify_refused");
 }
 
+TEST(LinkVerify, AskedForWhileOneRuns_AnotherFollows) {
+  VerifyWorld w;
+  w.config.verify.interval_us = 0;
+  w.establish();
+  w.hold_applies = true;
+  ASSERT_TRUE(w.link->verify(w.now));
+  ASSERT_TRUE(w.until([&] { return w.status().verify.running; }));
+  ASSERT_TRUE(w.link->verify(w.now));
+  w.hold_applies = false;
+  w.deliver_waiting();
+  ASSERT_TRUE(w.rounds(2));
+  w.run(60 * second);
+  EXPECT_EQ(w.status().verify.rounds_equal, 2u);
+  EXPECT_EQ(w.status().verify.last_result, "equal");
+}
+
 TEST(LinkVerify, OnlyWhenAskedWhereNoIntervalIsSet_AndNotWhilePaused) {
   VerifyWorld w;
   w.config.verify.interval_us = 0;
