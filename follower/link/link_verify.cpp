@@ -59,9 +59,9 @@ void LinkCore::verify_in_turn() {
   if (verify_refused_) return;
   verification_.active(now_);
   if (verification_.round_due(now_)) {
-    // The first copy is not looked at while it is being made.
-    const bool whole = std::ranges::all_of(segments_, [](const SegmentState& s) { return s.stage == SegmentStage::streaming && s.in_stream; });
-    if (!whole || lanes_.empty()) return;
+    // A copy is not looked at while it is being made. A segment that stands still is left out; the others are looked at all the same.
+    const bool copying = std::ranges::any_of(segments_, [](const SegmentState& s) { return s.bootstrapping && !s.stopped && !s.held_removal; });
+    if (copying || lanes_.empty()) return;
     verification_.begin(now_, wall_now(), lanes_.size());
   }
   if (verification_.state() != Verification::State::resting && verification_.lanes() != lanes_.size()) verification_.begin(now_, wall_now(), lanes_.size());

@@ -112,7 +112,6 @@ void Verification::note_memory(std::uint64_t source_slots, std::uint64_t target_
 // The page is done with. What it has read is paid for in time.
 void Verification::next(MonoMicros now) {
   const std::uint64_t bytes = std::exchange(page_bytes_, 0);
-  unready_since_.reset();
   page_.from = std::exchange(page_.to, std::nullopt);
   page_.step = Step::compare;
   page_records_ = 0;

@@ -53,7 +53,7 @@ class Verification {
   void comparing(const std::optional<SlotKey>& to, std::uint64_t records, std::uint64_t bytes);
   // The question or its answer was lost, or the moment was a bad one: the same page again.
   void again(MonoMicros at);
-  // The lane cannot be looked at now. True: nor for a while, it is left out of this round.
+  // The lane cannot be looked at now. True: nor for a while, it is left out of this round; so are those behind it, as long as none can be looked at.
   [[nodiscard]] bool left_out(MonoMicros now);
   // The target has compared.
   void equal(MonoMicros now);

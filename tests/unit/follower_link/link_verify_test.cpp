@@ -253,6 +253,26 @@ TEST(LinkVerify, ATargetThatDoesNotKnowHow_IsNotAskedAnyMore_AndTheLinkGoesOn) {
   EXPECT_EQ(asked.error().code, "verify_refused");
 }
 
+TEST(LinkVerify, SegmentsThatStandStillAreLeftOut_TheOthersAreLookedAt) {
+  VerifyWorld w(8, 8);
+  w.config.verify.interval_us = 0;
+  w.establish();
+  w.refuse = [](const ApplyRequest& r) -> std::optional<ApplyAnswer> {
+    if (r.batch.kind != ApplyKind::stream || r.batch.source_segment.value() < 4) return std::nullopt;
+    ApplyAnswer a;
+    a.status = a.refused_status = Status::item_too_large;
+    a.refused_index = 0;
+    return a;
+  };
+  for (std::uint16_t s = 4; s < 8; ++s) w.write(s, 10, 11, {{11, static_cast<std::uint16_t>(s * 2048)}});
+  ASSERT_TRUE(w.until([&] { return w.status().segments_stopped == 4; }));
+  ASSERT_TRUE(w.link->verify(w.now));
+  ASSERT_TRUE(w.until([&] { return w.status().verify.rounds_incomplete == 1; }, 40 * second)) << "half a minute for all of them together";
+  EXPECT_EQ(w.status().verify.left_out, 4u);
+  EXPECT_EQ(w.status().verify.last_records, 28u);
+  EXPECT_FALSE(w.status().verify.equal_as_of_us);
+}
+
 TEST(LinkVerify, AskedForWhileOneRuns_AnotherFollows) {
   VerifyWorld w;
   w.config.verify.interval_us = 0;
