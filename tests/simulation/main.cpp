@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   Probes all;
   int exit_code = 0;
   std::uint64_t runs = 0, failures = 0, steps = 0;
+  double simulated = 0;  // seconds
   for (std::uint64_t seed = range.first; seed <= range.last; ++seed) {
     if (minutes > 0 && elapsed() > minutes * 60) break;
     running_seed = seed;
@@ -78,6 +79,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     const RunResult result = run_simulation(options, trace);
     ++runs;
+    simulated += static_cast<double>(result.virtual_us) / 1e6;
     steps += result.steps;
     all.add(result.probes);
     if (twice) {
@@ -94,7 +96,8 @@ int main(int argc, char** argv) {
     if (exit_code == 0) exit_code = static_cast<int>(result.failure->code);
     if (!keep_going) break;
   }
-  fmt::print("{} seeds, {} failed, {} events, {:.1f} s\n", runs, failures, steps, elapsed());
+  fmt::print("{} seeds, {} failed, {} events, {:.0f} simulated seconds in {:.1f} s: {:.0f} a second, {:.0f} seeds a minute\n", runs, failures, steps, simulated, elapsed(),
+             simulated / elapsed(), static_cast<double>(runs) * 60 / elapsed());
   if (probes) {
     for (const auto& [name, times] : all.all()) fmt::print("  {:>10} {}\n", times, name);
     for (const std::string& name : expected_probes()) {

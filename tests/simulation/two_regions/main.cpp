@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   Probes all;
   int exit_code = 0;
   std::uint64_t runs = 0, failures = 0;
+  double simulated = 0;  // seconds
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     if (minutes > 0 && elapsed() > minutes * 60) break;
     running_seed = seed;
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     const RunResult result = TwoRegions(options, trace).run();
     ++runs;
+    simulated += static_cast<double>(result.virtual_us) / 1e6;
     all.add(result.probes);
     if (twice) {
       const RunResult again = TwoRegions(options).run();
@@ -77,7 +79,8 @@ int main(int argc, char** argv) {
     if (exit_code == 0) exit_code = static_cast<int>(result.failure->code);
     if (!keep_going) break;
   }
-  fmt::print("{} seeds, {} failed, {:.1f} s\n", runs, failures, elapsed());
+  fmt::print("{} seeds, {} failed, {:.0f} simulated seconds in {:.1f} s: {:.0f} a second, {:.0f} seeds a minute\n", runs, failures, simulated, elapsed(), simulated / elapsed(),
+             static_cast<double>(runs) * 60 / elapsed());
   if (probes) {
     for (const auto& [name, times] : all.all()) fmt::print("  {:>10} {}\n", times, name);
   }
