@@ -1,5 +1,5 @@
 // Named stories, each told to the real cores by hand: what a user would notice when this happens, and nothing random
-// about it. Ids in brackets are those of docs/faults.md. A fault that a seed has found leaves its story here.
+// about it. Ids in brackets are those of docs/reference/faults.md. A fault that a seed has found leaves its story here.
 #include <gtest/gtest.h>
 
 #include <cmath>
