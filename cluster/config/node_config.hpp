@@ -97,6 +97,8 @@ struct NodeConfig {
   } limits;
   struct {
     std::uint64_t budget_bytes = 0, pin_bytes = 0, pin_age_us = 0;
+    std::string spill_path;      // empty: history ends with memory
+    std::uint64_t spill_bytes = 0;
   } log;
   struct {
     std::uint64_t fresh_interval_us = 0, heartbeat_us = 0, batch_bytes = 0, chunk_bytes = 0, write_timeout_us = 0;

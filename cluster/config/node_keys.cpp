@@ -142,6 +142,11 @@ std::vector<KeyRow> rows() {
                              [](N& c, const Value& v) { c.log.pin_bytes = v.number; }), 64 * kib, 1ull << 50));
   r.push_back(bounded(row<N>("log.pin_age", Kind::duration, "24h", "How long a reader that is away may hold the op-log.",
                              [](N& c, const Value& v) { c.log.pin_age_us = v.number; }), s, 366ull * 86400 * s));
+  r.push_back(row<N>("log.spill_path", Kind::path, "",
+                     "Folder for op-log that has left memory, so that a follower that was away for long goes on by what changed; empty: history ends with memory. Of this node alone; emptied at start.",
+                     [](N& c, const Value& v) { c.log.spill_path = v.text; }));
+  r.push_back(bounded(row<N>("log.spill_bytes", Kind::size, "4GiB", "Most that lies in `log.spill_path`; the oldest goes first, pinned by readers or not.",
+                             [](N& c, const Value& v) { c.log.spill_bytes = v.number; }), mib, 1ull << 50));
   r.push_back(bounded(row<N>("feed.fresh_interval", Kind::duration, "200ms", "How often followers are to ping and are told of heads.",
                              [](N& c, const Value& v) { c.feed.fresh_interval_us = v.number; }), 10'000, 60 * s));
   r.push_back(bounded(row<N>("feed.heartbeat", Kind::duration, "5s", "A peer that sends nothing for three of these is given up.",

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cluster/config/units.hpp"
+#include "cluster/store/store.hpp"
 
 namespace zaris::node {
 namespace {
@@ -67,7 +68,7 @@ std::uint64_t client_buffers_max(const config::NodeConfig& config, std::uint32_t
 MemoryPlan plan_memory(const config::NodeConfig& config, std::uint32_t threads) {
   MemoryPlan plan;
   plan.records = config.memory.max_bytes;
-  plan.log = config.log.pin_bytes;
+  plan.log = config.log.pin_bytes + (config.log.spill_path.empty() ? 0 : store::spill_cache_bytes_max);
   if (!config.standalone) plan.replicas = (config.replication.factor - 1) * (config.memory.max_bytes + config.log.budget_bytes);
   // Each thread's own buffers; connections are charged what an idle one takes.
   plan.buffers = threads * (1ull << 20) + config.limits.connections * 2048ull + client_buffers_max(config, threads);

@@ -16,6 +16,7 @@
 #include "cluster/node/client_listener.hpp"
 #include "cluster/node/loop_watch.hpp"
 #include "cluster/node/maintenance.hpp"
+#include "cluster/node/spill_files.hpp"
 #include "cluster/node/memory_plan.hpp"
 #include "cluster/node/node_metrics.hpp"
 #include "cluster/node/node_state.hpp"
@@ -112,6 +113,8 @@ struct Node::Impl {
   std::function<void()> on_held;                           // before serve()
   std::atomic<bool> answering{false};                      // the client threads run
   bool client_loops_watched = false;                       // main thread
+  std::uint64_t spill_faults_told = 0, spill_lost_told = 0;
+  MonoMicros spill_told_us = -60'000'000;
   std::uint64_t evicted_told = 0;                          // maintenance thread, as the next
   MonoMicros eviction_told_us = -60'000'000;
   std::mutex joining_mutex;
@@ -169,8 +172,23 @@ struct Node::Impl {
     eviction_told_us = now;
   }
 
+  // Writers go on whatever the disk does: what it costs is history, and that is said.
+  void tell_of_spill() {
+    constexpr MonoMicros pause_us = 60'000'000;
+    const store::StoreCounters counters = store->counters();
+    const std::uint64_t faults = counters.spill_write_failures + counters.spill_read_failures, lost = counters.spill_passed_by_records;
+    const MonoMicros now = mono_now();
+    if ((faults == spill_faults_told && lost == spill_lost_told) || now < spill_told_us + pause_us) return;
+    const std::string why = faults == spill_faults_told ? "the disk under log.spill_path is slower than the writes" : store->spill_fault();
+    write(Level::error, "spill_failing", fmt::format("op-log that leaves memory is not kept: {}", why), {number("failures", faults - spill_faults_told), number("lost_entries", lost - spill_lost_told)});
+    spill_faults_told = faults;
+    spill_lost_told = lost;
+    spill_told_us = now;
+  }
+
   void each_second() {
     const store::StoreMemory memory = store->memory();
+    if (memory.spill_limit != 0) tell_of_spill();
     shared->prefetch = memory.records + memory.tables > prefetch_above;
     tell_of_eviction(memory);
     if (shared->state.load() == NodeState::holding && refilled(*shared)) {
@@ -263,6 +281,12 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options) {
   store_options.log_pin_bytes = config.log.pin_bytes;
   store_options.log_pin_age_us = config.log.pin_age_us;
   store_options.seed = random_bits();
+  if (!config.log.spill_path.empty()) {
+    auto spill = SpillFiles::open(config.log.spill_path, config.log.spill_bytes);
+    if (!spill) return tl::unexpected(spill.error());
+    store_options.spill = std::move(*spill);
+    store_options.spill_bytes = config.log.spill_bytes;
+  }
   store_options.cluster_member = !config.standalone;
   impl->store = store::Store::create(store_options, {generation, report.cause, now});
 

@@ -52,13 +52,20 @@ constexpr MetricFamily log_appended_bytes{"zaris_log_appended_bytes_total", Metr
 constexpr MetricFamily log_truncated{"zaris_log_truncated_entries_total", MetricType::counter, "", "Records dropped from the old end of the op-log."};
 constexpr MetricFamily log_pinned{"zaris_log_pinned_bytes", MetricType::gauge, "holder: follower", "Op-log that cannot be dropped yet because a reader of this kind still needs it."};
 constexpr MetricFamily log_complete_since{"zaris_log_complete_since_timestamp_seconds", MetricType::gauge, "", "Unix time since which every commit is still in the log: a reader that was away for longer needs a full copy, unless its pin held the log."};
+constexpr MetricFamily spill_used{"zaris_log_spill_used_bytes", MetricType::gauge, "", "Op-log that has left memory and is still read from log.spill_path, this node's own and its copies of others'."};
+constexpr MetricFamily spill_limit{"zaris_log_spill_limit_bytes", MetricType::gauge, "", "log.spill_bytes; 0: log.spill_path is not set and history ends with memory."};
+constexpr MetricFamily spill_cache{"zaris_log_spill_cache_bytes", MetricType::gauge, "", "Memory taken by op-log that was read back for readers that are far behind."};
+constexpr MetricFamily spill_written{"zaris_log_spill_written_bytes_total", MetricType::counter, "", "Bytes written to log.spill_path."};
+constexpr MetricFamily spill_read{"zaris_log_spill_read_bytes_total", MetricType::counter, "", "Bytes read back from log.spill_path."};
+constexpr MetricFamily spill_failures{"zaris_log_spill_failures_total", MetricType::counter, "operation: write, read", "Writes that the disk refused, and reads that failed or brought damaged bytes: history ends behind what could not be read."};
+constexpr MetricFamily spill_passed{"zaris_log_spill_lost_entries_total", MetricType::counter, "", "Records that went from memory for good although log.spill_path is set, since the disk was full, broken or too slow: the log's floor rose for it."};
 constexpr MetricFamily pins{"zaris_pins", MetricType::gauge, "state: attached, away, lost", "Pins of followers on the op-log by state. lost: cut, and its reader has not been back at this node since."};
-constexpr MetricFamily pins_lost{"zaris_pins_lost_total", MetricType::counter, "", "Pins cut because they had reached log.pin_bytes or log.pin_age: their reader needs a full copy."};
-constexpr MetricFamily pin_bytes{"zaris_pin_held_bytes", MetricType::gauge, "principal; link; scope_id", "Op-log of what this node owns that this pin holds: never more than zaris_log_used_bytes."};
+constexpr MetricFamily pins_lost{"zaris_pins_lost_total", MetricType::counter, "", "Pins cut because they had reached log.pin_bytes or log.pin_age, or the end of log.spill_bytes: their reader is copied anew, as far as it changed."};
+constexpr MetricFamily pin_bytes{"zaris_pin_held_bytes", MetricType::gauge, "principal; link; scope_id", "Op-log of what this node owns that this pin holds: never more than there is, in memory and in log.spill_path."};
 constexpr MetricFamily pin_age{"zaris_pin_idle_seconds", MetricType::gauge, "principal; link; scope_id", "Time since this pin was last moved by an acknowledgement."};
 constexpr MetricFamily pin_left{"zaris_pin_seconds_left", MetricType::gauge, "principal; link; scope_id", "Time until a bound cuts this pin at the rate of the last half minute's writes; +Inf: not in sight, as for a reader that is there and keeps up."};
 constexpr MetricFamily pin_attached{"zaris_pin_attached", MetricType::gauge, "principal; link; scope_id", "1 while a session is on this pin, 0 while its reader is away."};
-constexpr MetricFamily pin_used{"zaris_pin_used_ratio", MetricType::gauge, "principal; link; scope_id", "The larger part of what this pin may hold that it has used: bytes of log.pin_bytes, or, while its reader is away, time of log.pin_age."};
+constexpr MetricFamily pin_used{"zaris_pin_used_ratio", MetricType::gauge, "principal; link; scope_id", "The larger part of what this pin may hold that it has used: bytes of log.pin_bytes, or, while its reader is away, time of log.pin_age; with log.spill_path, bytes of log.budget_bytes and log.spill_bytes together."};
 constexpr MetricFamily site_role{"zaris_site_role", MetricType::gauge, "role: active, mixed, standby", "1 for what this region is: active, fed by links in part, or in whole."};
 constexpr MetricFamily links{"zaris_links_registered", MetricType::gauge, "", "Links that write into this region."};
 constexpr MetricFamily closed_age{"zaris_closed_timestamp_seconds", MetricType::gauge, "", "Closed time: no commit at or before this Unix time can still come."};
@@ -66,7 +73,7 @@ constexpr MetricFamily closed_age{"zaris_closed_timestamp_seconds", MetricType::
 constexpr MetricFamily families[] = {node_info, node_state, draining, config_info, reload_ok, reload_time, reloads_total,
     generation, keys, key_bytes, tombstones, memory_used, memory_limit, memory_changed, evicted, expired, expiry_backlog, reads, applied, commands, connections, connections_max,
     opened, received, sent, slow, timeouts, malformed, accept_pauses, log_head, log_oldest, log_used, log_budget, log_limit, log_appended, log_appended_bytes,
-    log_truncated, log_pinned, log_complete_since, pins, pins_lost, pin_bytes, pin_age, pin_left, pin_attached, pin_used, site_role, links, closed_age};
+    log_truncated, log_pinned, log_complete_since, spill_used, spill_limit, spill_cache, spill_written, spill_read, spill_failures, spill_passed, pins, pins_lost, pin_bytes, pin_age, pin_left, pin_attached, pin_used, site_role, links, closed_age};
 
 constexpr std::string_view states[] = {"starting", "holding", "serving", "draining"};
 constexpr std::string_view roles[] = {"active", "mixed", "standby"};
@@ -174,6 +181,14 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
   sink.put(log_truncated, d(counters.log_trimmed_records));
   sink.put(log_pinned, d(memory.log_pinned), {{"holder", "follower"}});
   sink.put(log_complete_since, static_cast<double>(memory.log_complete_since_us) / 1e6);
+  sink.put(spill_used, d(memory.spilled));
+  sink.put(spill_limit, d(memory.spill_limit));
+  sink.put(spill_cache, d(memory.spill_cache));
+  sink.put(spill_written, d(counters.spill_written_bytes));
+  sink.put(spill_read, d(counters.spill_read_bytes));
+  sink.put(spill_failures, d(counters.spill_write_failures), {{"operation", "write"}});
+  sink.put(spill_failures, d(counters.spill_read_failures), {{"operation", "read"}});
+  sink.put(spill_passed, d(counters.spill_passed_by_records));
   sink.put(closed_age, d(closed) / 1e6);
   std::uint64_t attached = 0, away = 0, lost = 0;
   const ClusterId own = node.coordinator.cluster_id();
@@ -185,7 +200,7 @@ void put_store(MetricSink& sink, NodeShared& node, WallMicros now) {
     sink.put(pin_age, now > pin.moved_us ? d(now - pin.moved_us) / 1e6 : 0, labels);
     sink.put(pin_attached, pin.attached ? 1 : 0, labels);
     const double of_bytes = pin.bytes_max > 0 ? d(pin.held_bytes) / d(pin.bytes_max) : 0;
-    const double of_age = !pin.attached && now > pin.moved_us ? d(now - pin.moved_us) / d(node.config.log.pin_age_us) : 0;
+    const double of_age = pin.age_max_us != 0 && !pin.attached && now > pin.moved_us ? d(now - pin.moved_us) / d(pin.age_max_us) : 0;
     sink.put(pin_used, std::max(of_bytes, of_age), labels);
     sink.put(pin_left, pin.seconds_left.value_or(std::numeric_limits<double>::infinity()), labels);
   }

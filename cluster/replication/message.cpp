@@ -214,9 +214,11 @@ void encode(std::string& out, const Floors& message) {
   pack.array(1);
   pack.array(size32(message.rows.size()));
   for (const FloorRow& row : message.rows) {
-    pack.array(2);
+    const bool spilled = row.memory_floor > row.floor;
+    pack.array(spilled ? 3 : 2);
     pack.uint(row.segment.value());
     pack.uint(row.floor.value());
+    if (spilled) pack.uint(row.memory_floor.value());
   }
   end_frame(out, at);
 }

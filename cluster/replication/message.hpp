@@ -108,10 +108,11 @@ struct PageMessage {
   store::CopyPage page;
 };
 
-// ---- ReplicaFloors: [0 [[segment, floor] …]] --------------------------------------------------------------------------
+// ---- ReplicaFloors: [0 [[segment, floor, memory floor] …]] --------------------------------------------------------------------------
 struct FloorRow {
   SegmentId segment;
   Revision floor;
+  Revision memory_floor;              // at or above the floor, where the owner's log goes on outside its memory; 0: the floor
   friend bool operator==(const FloorRow&, const FloorRow&) = default;
 };
 struct Floors {

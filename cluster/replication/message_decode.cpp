@@ -207,6 +207,7 @@ bool decode(std::string_view body, Floors& out) {
     FloorRow& row = out.rows.emplace_back();
     row.segment = read_segment(in, inner);
     row.floor = Revision{inner.uint()};
+    row.memory_floor = Revision{inner.uint()};
   });
   return whole(in, places);
 }

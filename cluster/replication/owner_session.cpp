@@ -289,7 +289,7 @@ void OwnerSession::begin_log(Segment& s, SegmentId id, const SourceView& view, P
   s.phase = ReplicaPhase::log;
   s.term = view.head.generation;
   s.sent = from;
-  s.floor_told = Revision{0};  // a floor is said with the next look
+  s.floor_told = s.memory_floor_told = Revision{0};  // a floor is said with the next look
   tail_.insert(id);
   marks_due_.insert(id);
   if (!s.pull) unsettled_.insert(id);

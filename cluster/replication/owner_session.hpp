@@ -115,7 +115,7 @@ class OwnerSession {
     Generation term;
     Position sent;
     std::uint64_t sent_id = 0;              // pull: of sent's generation record
-    Revision floor_told;
+    Revision floor_told, memory_floor_told;
     Revision floor;                         // the replica's
     std::optional<WallMicros> pins_told;    // all of them, behind this closed time; empty: not yet
     std::uint64_t marks_since = 0;          // the store's version that has been sent
@@ -218,7 +218,7 @@ class OwnerSession {
   std::optional<PendingPage> page_;
   std::optional<PendingMarks> marks_;
 
-  std::map<SegmentId, Revision> floors_;       // to be said
+  std::map<SegmentId, std::pair<Revision, Revision>> floors_;  // to be said: of the log, of what of it is in memory
   std::map<store::PinKey, TrackedPin> pins_;
   std::deque<store::PinKey> pins_round_;       // still to be looked at in this round
   std::uint32_t pins_row_ = 0;                 // where in the front one to go on

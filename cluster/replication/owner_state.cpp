@@ -47,7 +47,8 @@ void OwnerSession::look_at(SegmentId id) {
   if (s.sent.revision < state.head.revision) tail_.insert(id);
   if (s.pull) return;
   const Revision floor{std::min(state.floor.value(), s.sent.revision.value() + 1)};
-  if (floor > s.floor_told) floors_[id] = floor;
+  const Revision memory_floor{std::min(state.memory_floor.value(), s.sent.revision.value() + 1)};
+  if (floor > s.floor_told || memory_floor > s.memory_floor_told) floors_[id] = {floor, memory_floor};
   move_own_pin(id);
   update_synchronised(id);
 }
@@ -84,8 +85,9 @@ bool OwnerSession::say_floors(std::string& out) {
   if (floors_.empty()) return false;
   Floors message;
   for (const auto& [id, floor] : floors_) {
-    message.rows.push_back({id, floor});
-    at(id).floor_told = floor;
+    message.rows.push_back({id, floor.first, floor.second});
+    at(id).floor_told = floor.first;
+    at(id).memory_floor_told = floor.second;
   }
   floors_.clear();
   encode(out, message);

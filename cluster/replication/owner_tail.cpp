@@ -53,6 +53,9 @@ OwnerSession::Turn OwnerSession::say_run(std::string& out, SegmentId id) {
       tail_.erase(id);
       closed_waits_.erase(id);
       return Turn::nothing;
+    case store::LogRead::fetching:
+      tail_.erase(id);  // until it has come
+      return Turn::nothing;
     case store::LogRead::trimmed:
       trimmed(out, id);
       return Turn::said;

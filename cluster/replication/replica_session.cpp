@@ -174,7 +174,7 @@ void ReplicaSession::handle(const FollowingRow& row) {
   store::ReplicaAnswer answer = store_.begin_copy(id, {row.lineage, row.as_of, row.newest_timestamp_us}, now_.wall_us);
   const bool equal = row.how == FollowHow::equal;
   if (answer.outcome == store::ReplicaOutcome::ok) {
-    store_.set_owner_floor(id, row.floor);
+    store_.set_owner_floor(id, row.floor, row.floor);
     if (equal) answer = store_.finish_copy(id);
     enter(id, equal ? FollowPhase::log : FollowPhase::copy, row.reason);
   }

@@ -47,7 +47,7 @@ void ReplicaSession::keep_newer(SegmentId id, store::MarksSince& marks) const {
 void ReplicaSession::handle(const Floors& message) {
   for (const FloorRow& row : message.rows) {
     if (!known(row.segment)) return;
-    if (follows(at(row.segment)) && !at(row.segment).pull) store_.set_owner_floor(row.segment, row.floor);
+    if (follows(at(row.segment)) && !at(row.segment).pull) store_.set_owner_floor(row.segment, row.floor, row.memory_floor);
   }
 }
 

@@ -9,12 +9,12 @@ namespace {
 
 constexpr std::uint64_t keeps_up = 16;  // holds less than this part of its bound
 
-std::optional<double> seconds_left(const PinInfo& info, const StoreOptions& options, double rate, WallMicros now) {
+std::optional<double> seconds_left(const PinInfo& info, double rate, WallMicros now) {
   if (info.held_records == 0 || (info.attached && info.held_bytes < info.bytes_max / keeps_up)) return std::nullopt;
   std::optional<double> left;
-  if (!info.attached) {
+  if (!info.attached && info.age_max_us != 0) {
     const std::uint64_t away = now > info.moved_us ? now - info.moved_us : 0;
-    left = static_cast<double>(options.log_pin_age_us > away ? options.log_pin_age_us - away : 0) / 1e6;
+    left = static_cast<double>(info.age_max_us > away ? info.age_max_us - away : 0) / 1e6;
   }
   const std::uint64_t room = info.bytes_max > info.held_bytes ? info.bytes_max - info.held_bytes : 0;
   if (room == 0) return 0;
@@ -62,6 +62,7 @@ SegmentState StoreImpl::state(SegmentId id) const {
   SegmentState out;
   out.head = s.head();
   out.floor = s.log.floor();
+  out.memory_floor = s.log.memory_floor();
   out.log_bytes_total = s.log.bytes_total();
   out.live_keys = s.live;
   out.live_bytes = s.live_bytes;
@@ -80,7 +81,19 @@ Lineage StoreImpl::lineage(SegmentId id) const {
 }
 
 LogRead StoreImpl::read_log(SegmentId id, Revision after, std::size_t bytes_max, LogStretch& out) const {
-  return segment(id).log.read(after, bytes_max, out);
+  SegmentLog& log = segment(id).log;
+  for (;;) {
+    const LogRead read = log.read(after, bytes_max, out);
+    if (read != LogRead::fetching) [[likely]] return read;
+    const auto place = log.spilled_with(after.next());
+    if (!place) continue;  // forgotten meanwhile
+    SpillCache::Taken taken = spill_cache_->take(id, *place);
+    if (taken.chunk) return SegmentLog::stretch_of(std::move(taken.chunk), after, bytes_max, out);
+    if (!taken.failed) return LogRead::fetching;
+    spill_read_failures_.fetch_add(1, std::memory_order_relaxed);
+    note_spill_fault(*taken.failed);
+    log.forget_spilled(place->last());
+  }
 }
 
 std::uint64_t StoreImpl::log_bytes_after(SegmentId id, Revision after) const { return segment(id).log.bytes_after(after); }
@@ -125,14 +138,17 @@ std::vector<PinInfo> StoreImpl::pins(WallMicros now) const {
   const double rate = write_rate_.bytes_per_us();
   for (auto& row : rows) {
     PinInfo info = std::move(row.info);
-    info.bytes_max = options_.log_pin_bytes;
+    // With a spill the log is kept whoever needs it, up to what memory and spill hold in all, and a chunk's index lies there too.
+    info.bytes_max = spill_writer_ ? options_.log_budget_bytes + options_.spill_bytes : options_.log_pin_bytes;
+    info.age_max_us = spill_writer_ ? 0 : options_.log_pin_age_us;
     for (const auto& [id, above] : row.at) {
       const Segment& s = segment(id);
       info.held_bytes += s.log.bytes_after(above);
       const std::uint64_t head = s.log.head().value(), from = std::max(above.value() + 1, s.log.floor().value());
       info.held_records += head + 1 > from ? head + 1 - from : 0;
     }
-    info.seconds_left = seconds_left(info, options_, rate, now);
+    if (spill_writer_) info.held_bytes += info.held_records * sizeof(LogIndex);
+    info.seconds_left = seconds_left(info, rate, now);
     out.push_back(std::move(info));
   }
   return out;

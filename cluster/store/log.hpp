@@ -40,6 +40,7 @@ struct LogStretch {
   }
 };
 
-enum class LogRead : std::uint8_t { ok, at_head, trimmed };
+// fetching: it lies outside memory and is being brought; its segment is marked dirty (DirtyMap) when it has come, and then it is read again.
+enum class LogRead : std::uint8_t { ok, at_head, trimmed, fetching };
 
 }  // namespace zaris::store

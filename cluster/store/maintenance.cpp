@@ -127,15 +127,17 @@ StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pi
   chunk = s.log.oldest();
   if (!chunk) return Trim::empty;
   const Revision last = chunk->last();
-  if (!s.owned() && last >= s.owner_floor) return Trim::not_yet;
+  if (!s.owned() && last >= (force_pins ? s.owner_memory_floor : s.owner_floor)) return Trim::not_yet;
   for (const WalkClaim* walk : s.walks) {
     if (walk->keeps_above < last && !force_pins) return Trim::kept;
   }
-  if (!pins_.let_go(s.id, *chunk, now, options_.log_pin_age_us, force_pins)) return Trim::kept;
+  pins_.pass_over(s.id, *chunk);
+  if (!pins_.let_go(s.id, last, now, options_.log_pin_age_us, force_pins)) return Trim::kept;
   const bool tells = options_.cluster_member && chunk->tombstones != 0;
   const std::uint64_t marks = tells ? s.mark_versions.now() : 0;
   s.reclaim_tombstones(*chunk);
   trimmed_records_.fetch_add(chunk->count(), std::memory_order_relaxed);
+  if (spill_writer_ && s.owned()) spill_passed_by_.fetch_add(chunk->count(), std::memory_order_relaxed);
   chunk = s.log.drop_oldest();
   s.log_complete_since_us = std::max(s.log_complete_since_us, chunk->last_commit_us.load(std::memory_order_relaxed));
   if (tells && s.mark_versions.now() != marks) {
@@ -147,15 +149,50 @@ StoreImpl::Trim StoreImpl::trim_oldest(Segment& s, WallMicros now, bool force_pi
 
 // Whatever the budget: it is about what is owned, and the owner has trimmed this already.
 bool StoreImpl::trim_replicas(WallMicros now) {
-  constexpr int per_call = 256;
+  int left = 256;  // per call
   if (!floors_moved_.exchange(false, std::memory_order_relaxed)) return false;
-  int dropped = 0;
   for (const auto& s : segments_) {
     if (s->owned()) continue;
-    Trim trim = Trim::gone;
-    while (dropped < per_call && (trim = trim_oldest(*s, now, false, Whose::others)) == Trim::gone) ++dropped;
-    if (trim == Trim::gone || trim == Trim::kept) floors_moved_.store(true, std::memory_order_relaxed);
-    if (dropped >= per_call) return true;
+    if (trim_replica(*s, now, left)) floors_moved_.store(true, std::memory_order_relaxed);
+    if (left <= 0) return true;
+  }
+  return false;
+}
+
+// True: it is worth another look later.
+bool StoreImpl::trim_replica(Segment& s, WallMicros now, int& left) {
+  if (spill_writer_) {
+    Revision floor;
+    {
+      const std::lock_guard hold(s.lock);
+      if (s.owned()) return false;
+      floor = s.owner_floor;
+    }
+    if (const auto oldest = s.log.oldest_spilled(); oldest && oldest->last() < floor) {
+      // Whole chunks only.
+      Revision through = oldest->first;
+      while (const auto next = s.log.spilled_with(through)) {
+        if (next->last() >= floor) break;
+        through = next->last().next();
+      }
+      s.log.forget_spilled(Revision{through.value() - 1});
+    }
+  }
+  Trim trim = Trim::gone;
+  while (left > 0 && (trim = trim_oldest(s, now, false, Whose::others)) == Trim::gone) --left;
+  if (trim == Trim::gone || trim == Trim::kept) return true;
+  // What the owner has in memory no more.
+  if (!spills(now)) {
+    while (left > 0 && (trim = trim_oldest(s, now, true, Whose::others)) == Trim::gone) --left;
+    return trim == Trim::gone;
+  }
+  for (auto chunk = s.log.first_staying(); chunk; chunk = s.log.first_staying()) {
+    {
+      const std::lock_guard hold(s.lock);
+      if (s.owned() || chunk->last() >= s.owner_memory_floor) return false;
+    }
+    if (left-- <= 0 || spill_writer_->bytes() >= spill_slack_) return true;
+    spill(s, std::move(chunk));
   }
   return false;
 }
@@ -170,9 +207,17 @@ bool StoreImpl::trim_log(WallMicros now) {
     }
     write_rate_.sample(appended, of, now);
   }
-  const bool more = options_.cluster_member && trim_replicas(now);
+  bool more = false;
+  if (spill_writer_) {
+    settle_spill(now);
+    more = bound_spill(now);
+  }
+  more = (options_.cluster_member && trim_replicas(now)) || more;
+  if (spills(now)) more = spill_out(now) || more;
+  // What is on its way out is in memory still, up to a bound; a spill that cannot follow is gone past.
+  const std::uint64_t budget = options_.log_budget_bytes + (spills(now) ? spill_slack_ : 0);
   const auto held = [this] { return log_share_.bytes.load(std::memory_order_relaxed); };
-  if (held() <= options_.log_budget_bytes) return more;
+  if (held() <= budget) return more;
   using Row = std::pair<WallMicros, std::size_t>;
   std::priority_queue<Row, std::vector<Row>, std::greater<>> oldest;
   for (std::size_t i = 0; i < segments_.size(); ++i) {
@@ -182,7 +227,7 @@ bool StoreImpl::trim_log(WallMicros now) {
   }
   std::vector<std::size_t> kept;  // oldest first
   int dropped = 0;
-  while (held() > options_.log_budget_bytes && !oldest.empty() && dropped < per_call) {
+  while (held() > budget && !oldest.empty() && dropped < per_call) {
     const auto [at, i] = oldest.top();
     oldest.pop();
     switch (trim_oldest(*segments_[i], now, false)) {
@@ -194,10 +239,10 @@ bool StoreImpl::trim_log(WallMicros now) {
     ++dropped;
     if (const WallMicros next = segments_[i]->log.oldest_commit(); next != std::numeric_limits<WallMicros>::max()) oldest.emplace(next, i);
   }
-  if (held() > options_.log_budget_bytes && dropped >= per_call) return true;
+  if (held() > budget && dropped >= per_call) return true;
   // What is left is held by pins and walks; past the hard ceiling they lose their places, the oldest first.
   for (const std::size_t i : kept) {
-    while (held() > options_.log_pin_bytes && held() > options_.log_budget_bytes) {
+    while (held() > options_.log_pin_bytes && held() > budget) {
       if (dropped++ >= 2 * per_call) return true;
       if (trim_oldest(*segments_[i], now, true) != Trim::gone) break;
     }
@@ -206,6 +251,7 @@ bool StoreImpl::trim_log(WallMicros now) {
 }
 
 void StoreImpl::trim_log_hard(SegmentId id) {
+  if (spill_writer_) forget_spilled(segment(id), Revision{~std::uint64_t{0}}, 0);
   while (trim_oldest(segment(id), 0, false) == Trim::gone) {
   }
 }

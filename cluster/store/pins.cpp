@@ -115,27 +115,33 @@ std::optional<Revision> Pins::lowest(SegmentId segment, ClusterId not_target) co
   return out;
 }
 
-bool Pins::let_go(SegmentId segment, const LogChunk& chunk, WallMicros now, WallMicros age_max, bool force) {
-  const Revision last = chunk.last();
+void Pins::pass_over(SegmentId segment, const LogChunk& chunk) {
+  const std::lock_guard hold(lock_);
+  for (auto& [key, pin] : pins_) {
+    At& a = pin.at[segment.value()];
+    if (!a.set || pin.attached || pin.scope.full() || a.moved.revision >= chunk.last()) continue;
+    // Only over what was seen not to match: a copy's log begins above pins that were set before it (begin_copy).
+    if (a.moved.revision.next() < chunk.first) continue;
+    // Generation records never go down the live tail, so they match nobody. Those of other regions do not either, but end it (feed
+    // rule 9): a reader must not be moved over them.
+    auto i = static_cast<std::uint32_t>(std::max(a.moved.revision.value() + 1, chunk.first.value()) - chunk.first.value());
+    const std::uint32_t count = chunk.count();
+    for (; i < count; ++i) {
+      const LogIndex& index = chunk.index[i];
+      if ((index.flags & log_flag_generation) != 0) continue;
+      if (pin.scope.has(index.slot, key_at(chunk.bytes + index.offset))) break;
+    }
+    if (i > 0) a.moved = std::max(a.moved, Position{chunk.generation, Revision{chunk.first.value() + i - 1}});
+  }
+}
+
+bool Pins::let_go(SegmentId segment, Revision last, WallMicros now, WallMicros age_max, bool force) {
   bool free = true;
   const std::lock_guard hold(lock_);
-  const auto look = [&](Pin& pin) {
+  for (auto it = pins_.begin(); it != pins_.end(); it = next(it)) {
+    Pin& pin = it->second;
     At& a = pin.at[segment.value()];
-    if (!a.set || a.moved.revision >= last) return;
-    // Only over what was seen not to match: a copy's log begins above pins that were set before it (begin_copy).
-    if (!pin.attached && !pin.scope.full() && a.moved.revision.next() >= chunk.first) {
-      // Generation records never go down the live tail, so they match nobody. Those of other regions do not either, but end it (feed
-      // rule 9): a reader must not be moved over them.
-      auto i = static_cast<std::uint32_t>(std::max(a.moved.revision.value() + 1, chunk.first.value()) - chunk.first.value());
-      const std::uint32_t count = chunk.count();
-      for (; i < count; ++i) {
-        const LogIndex& index = chunk.index[i];
-        if ((index.flags & log_flag_generation) != 0) continue;
-        if (pin.scope.has(index.slot, key_at(chunk.bytes + index.offset))) break;
-      }
-      if (i > 0) a.moved = std::max(a.moved, Position{chunk.generation, Revision{chunk.first.value() + i - 1}});
-      if (a.moved.revision >= last) return;
-    }
+    if (!a.set || a.moved.revision >= last) continue;
     const bool too_old = now > pin.moved_us && now - pin.moved_us > age_max;
     if (!force && !too_old) {
       free = false;
@@ -144,8 +150,7 @@ bool Pins::let_go(SegmentId segment, const LogChunk& chunk, WallMicros now, Wall
     } else {
       unset(pin, a);
     }
-  };
-  for (auto it = pins_.begin(); it != pins_.end(); it = next(it)) look(it->second);
+  }
   return free;
 }
 

@@ -32,10 +32,12 @@ class Pins {
 
   [[nodiscard]] std::optional<Revision> lowest(SegmentId segment, ClusterId not_target) const;
 
-  // May the chunk go? Pins of readers that are away are moved over what does not match their scope first. Those that are
-  // older than `age_max` lose their places here and now; so does every one that still holds the chunk if `force`. Lost are all
-  // places in what is owned here, and it is said (PinInfo::lost); in a segment of another owner that one says what is lost.
-  [[nodiscard]] bool let_go(SegmentId segment, const LogChunk& chunk, WallMicros now, WallMicros age_max, bool force);
+  // Readers that are away are moved over what of the chunk does not match their scope.
+  void pass_over(SegmentId segment, const LogChunk& chunk);
+  // May the log go, up to `last`? Pins that are older than `age_max` lose their places here and now; so does every one that still holds
+  // some of it if `force`. Lost are all places in what is owned here, and it is said (PinInfo::lost); in a segment of another owner that
+  // one says what is lost.
+  [[nodiscard]] bool let_go(SegmentId segment, Revision last, WallMicros now, WallMicros age_max, bool force);
 
   struct Row {
     PinInfo info;

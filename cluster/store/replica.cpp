@@ -20,7 +20,7 @@ void StoreImpl::change_role(Segment& s, SegmentRole role) {
   const std::int64_t held = static_cast<std::int64_t>(s.record_bytes) + s.table_bytes;
   used_.fetch_add(is_owned ? held : s.unreported_bytes - held, std::memory_order_relaxed);
   s.unreported_bytes = 0;
-  s.owner_floor = Revision{0};
+  s.owner_floor = s.owner_memory_floor = Revision{0};
   s.log.count_as_owned(is_owned);
   pins_.owned(s.id, is_owned, options_.cluster);
   owned_changes_.fetch_add(1, std::memory_order_relaxed);
@@ -146,11 +146,12 @@ MarksSince StoreImpl::marks_since(SegmentId id, std::uint64_t since) const {
   return out;
 }
 
-void StoreImpl::set_owner_floor(SegmentId id, Revision floor) {
+void StoreImpl::set_owner_floor(SegmentId id, Revision floor, Revision memory_floor) {
   Segment& s = segment(id);
   {
     const std::lock_guard hold(s.lock);
     s.owner_floor = floor;
+    s.owner_memory_floor = std::max(floor, memory_floor);
   }
   floors_moved_.store(true, std::memory_order_relaxed);
 }

@@ -127,12 +127,13 @@ ReplicaAnswer StoreImpl::begin_copy(SegmentId id, const CopyStart& start, WallMi
       s.reclaim_tombstones(*chunk);
       chunks.push_back(s.log.drop_oldest());
     }
+    s.log.forget_spilled(Revision{~std::uint64_t{0}});
     s.log.restart(start.as_of.revision);
     s.lineage = start.lineage;
     s.generation = start.as_of.generation;
     s.newest_timestamp_us = std::max(s.newest_timestamp_us, start.newest_timestamp_us);
     s.log_complete_since_us = std::max({s.log_complete_since_us, start.newest_timestamp_us, now});
-    s.owner_floor = Revision{0};
+    s.owner_floor = s.owner_memory_floor = Revision{0};
     s.copied = true;
     s.copy = std::make_unique<CopyState>();
     s.copy->began_at = start.as_of;
@@ -233,6 +234,7 @@ void StoreImpl::keep_half_copy(SegmentId id) {
         highest = std::max(highest, trusted_record(held(word).bytes()).position().revision);
       });
     }
+    s.log.forget_spilled(Revision{~std::uint64_t{0}});
     s.log.restart(highest);
     s.lineage = Lineage();
   }

@@ -38,7 +38,7 @@ RolledBackPage StoreImpl::list_rolled_back(const RolledBackRequest& request) con
     if (!s.owned()) return refuse(write_refused(s), "the segment is not owned here");
     const auto mark = s.marks.find(MarkKey{request.link, request.scope, request.source_segment});
     if (mark == s.marks.end() || mark->second.mark.token != request.token) return refuse(Status::mark_gap, "the mark has another token");
-    floor = s.log.floor();
+    floor = s.log.memory_floor();  // what has left memory is not gone through
     const auto& all = s.log.chunks();
     for (auto chunk = all.rbegin(); chunk != all.rend() && chunks.size() < chunks_at_once; ++chunk) {
       if (!request.below || (*chunk)->first < *request.below) chunks.push_back(*chunk);

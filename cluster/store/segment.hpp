@@ -154,6 +154,7 @@ class alignas(64) Segment {
   MarkVersions mark_versions;
   // Of a copy of another node's segment.
   Revision owner_floor;                     // below it the log may go; 0: nothing may
+  Revision owner_memory_floor;              // below it the log may leave memory
   bool copied = false;                      // tombstones of before may be missing (MarkState::blind_to)
   std::unique_ptr<CopyState> copy;
 

@@ -133,14 +133,24 @@ SegmentLog::Chunks::const_iterator SegmentLog::chunk_of(Revision revision) const
   return std::prev(std::upper_bound(chunks_.begin(), chunks_.end(), revision, [](Revision r, const auto& c) { return r < c->first; }));
 }
 
+std::deque<SpilledChunk>::const_iterator SegmentLog::spilled_of(Revision revision) const {
+  return std::prev(std::upper_bound(spilled_.begin(), spilled_.end(), revision, [](Revision r, const auto& c) { return r < c.first; }));
+}
+
 LogRead SegmentLog::read(Revision after, std::size_t bytes_max, LogStretch& out) const {
   if (after >= head()) return LogRead::at_head;
   std::shared_ptr<const LogChunk> chunk;
   {
     const std::lock_guard hold(chunks_lock_);
-    if (chunks_.empty() || after.next() < chunks_.front()->first) return LogRead::trimmed;
+    if (chunks_.empty() || after.next() < chunks_.front()->first) {
+      return spilled_.empty() || after.next() < spilled_.front().first ? LogRead::trimmed : LogRead::fetching;
+    }
     chunk = *chunk_of(after.next());
   }
+  return stretch_of(std::move(chunk), after, bytes_max, out);
+}
+
+LogRead SegmentLog::stretch_of(std::shared_ptr<const LogChunk> chunk, Revision after, std::size_t bytes_max, LogStretch& out) {
   const std::uint32_t count = chunk->count();
   const auto begin = static_cast<std::uint32_t>(after.value() + 1 - chunk->first.value());
   // The list is changed before the record behind it is published: an empty chunk is one whose first record is on its way.
@@ -174,7 +184,13 @@ LogRead SegmentLog::read(Revision after, std::size_t bytes_max, LogStretch& out)
 std::uint64_t SegmentLog::bytes_after(Revision after) const {
   const std::uint64_t total = bytes_total();
   const std::lock_guard hold(chunks_lock_);
-  if (chunks_.empty() || after >= head()) return 0;
+  if (after >= head() || (chunks_.empty() && spilled_.empty())) return 0;
+  if (!spilled_.empty() && (chunks_.empty() || after.next() < chunks_.front()->first)) {
+    if (after.next() <= spilled_.front().first) return total - std::min(total, spilled_.front().bytes_before);
+    const SpilledChunk& chunk = *spilled_of(after.next());  // within it: as if its records were of one size
+    const std::uint64_t before = std::uint64_t{chunk.used} * (after.value() + 1 - chunk.first.value()) / std::max<std::uint32_t>(chunk.count, 1);
+    return total - std::min(total, chunk.bytes_before + before);
+  }
   if (after.next() <= chunks_.front()->first) return total - std::min(total, chunks_.front()->bytes_before);
   const LogChunk& chunk = **chunk_of(after.next());
   const auto i = static_cast<std::uint32_t>(after.value() + 1 - chunk.first.value());
@@ -199,15 +215,72 @@ std::shared_ptr<const LogChunk> SegmentLog::drop_oldest() {
   chunks_.pop_front();
   if (chunk.get() == current_) current_ = nullptr;
   account_->fetch_sub(chunk->footprint_bytes, std::memory_order_relaxed);
+  forget_spilled_locked(chunk->last());
+  memory_floor_.store(chunk->last().value() + 1, std::memory_order_release);
   floor_.store(chunk->last().value() + 1, std::memory_order_release);
   return chunk;
 }
 
 void SegmentLog::restart(Revision head) {
   const std::lock_guard hold(chunks_lock_);
-  ZARIS_ASSERT(chunks_.empty(), chunks_.size());
+  ZARIS_ASSERT(chunks_.empty() && spilled_.empty(), chunks_.size(), spilled_.size());
+  memory_floor_.store(head.value() + 1, std::memory_order_release);
   floor_.store(head.value() + 1, std::memory_order_release);
   head_.store(head.value(), std::memory_order_release);
+}
+
+std::optional<SpilledChunk> SegmentLog::spilled_with(Revision revision) const {
+  const std::lock_guard hold(chunks_lock_);
+  if (spilled_.empty() || revision < spilled_.front().first || spilled_.back().last() < revision) return std::nullopt;
+  return *spilled_of(revision);
+}
+
+std::optional<SpilledChunk> SegmentLog::oldest_spilled() const {
+  const std::lock_guard hold(chunks_lock_);
+  return spilled_.empty() ? std::nullopt : std::optional(spilled_.front());
+}
+
+std::shared_ptr<LogChunk> SegmentLog::first_staying() const {
+  const std::lock_guard hold(chunks_lock_);
+  const auto at = std::find_if(chunks_.begin(), chunks_.end(), [](const auto& chunk) { return !chunk->leaving; });
+  return at == chunks_.end() ? nullptr : *at;
+}
+
+void SegmentLog::seal(const LogChunk& chunk) {
+  if (current_ == &chunk) current_ = nullptr;
+}
+
+bool SegmentLog::spill_oldest(const LogChunk& chunk, const SpillPlace& place) {
+  std::shared_ptr<LogChunk> gone;  // freed, unless somebody reads it, after the lock
+  const std::lock_guard hold(chunks_lock_);
+  if (chunks_.empty() || chunks_.front().get() != &chunk) return false;
+  gone = std::move(chunks_.front());
+  chunks_.pop_front();
+  if (current_ == gone.get()) current_ = nullptr;
+  account_->fetch_sub(gone->footprint_bytes, std::memory_order_relaxed);
+  spilled_.push_back(SpilledChunk{gone->generation, gone->first, gone->count(), gone->used, gone->bytes_before,
+                                  gone->last_commit_us.load(std::memory_order_relaxed), place});
+  share_.spilled_bytes.fetch_add(place.length, std::memory_order_relaxed);
+  memory_floor_.store(gone->last().value() + 1, std::memory_order_release);
+  return true;
+}
+
+std::uint64_t SegmentLog::forget_spilled(Revision through) {
+  const std::lock_guard hold(chunks_lock_);
+  return forget_spilled_locked(through);
+}
+
+std::uint64_t SegmentLog::forget_spilled_locked(Revision through) {
+  std::uint64_t records = 0;
+  while (!spilled_.empty() && spilled_.front().first <= through) {
+    const SpilledChunk& chunk = spilled_.front();
+    records += chunk.count;
+    share_.spilled_bytes.fetch_sub(chunk.place.length, std::memory_order_relaxed);
+    share_.spill->drop(chunk.place);
+    floor_.store(chunk.last().value() + 1, std::memory_order_release);
+    spilled_.pop_front();
+  }
+  return records;
 }
 
 void SegmentLog::count_as_owned(bool owned) {

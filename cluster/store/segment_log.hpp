@@ -5,11 +5,13 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "cluster/store/block.hpp"
 #include "cluster/store/log.hpp"
+#include "cluster/store/spill_device.hpp"
 
 namespace zaris::store {
 
@@ -38,6 +40,7 @@ class LogChunk {
   std::uint32_t tombstones = 0;               // appender only: a chunk without any is dropped without being read
   Revision first;
   std::size_t footprint_bytes = 0;
+  bool leaving = false;                       // on its way out of memory (spill.hpp); maintenance thread only
 
   [[nodiscard]] std::uint32_t count() const { return published.load(std::memory_order_acquire); }
   [[nodiscard]] Revision last() const { return Revision{first.value() + count() - 1}; }
@@ -72,11 +75,24 @@ class ChunkPool {
   std::vector<void*> free_[classes];
 };
 
+// A chunk that has left memory.
+struct SpilledChunk {
+  Generation generation;
+  Revision first;
+  std::uint32_t count = 0, used = 0;
+  std::uint64_t bytes_before = 0;
+  WallMicros last_commit_us = 0;
+  SpillPlace place;
+  [[nodiscard]] Revision last() const { return Revision{first.value() + count - 1}; }
+};
+
 // What the segments' logs of one store share.
 struct LogShare {
   std::atomic<std::uint64_t> bytes{0};          // of chunks that are in the log of a segment that is owned
   std::atomic<std::uint64_t> replica_bytes{0};  // of all others
   std::shared_ptr<ChunkPool> pool;      // a reader's chunk may outlive the store
+  std::shared_ptr<SpillDevice> spill;   // empty: history ends with memory
+  std::atomic<std::uint64_t> spilled_bytes{0};
 };
 
 class SegmentLog {
@@ -90,23 +106,40 @@ class SegmentLog {
   const char* append(std::string_view record, SharedBuffer* shared, const LogNote& note, Generation generation, Revision revision,
                      WallMicros now);
 
-  // Any thread, without the segment's lock.
+  // Any thread, without the segment's lock. fetching: it lies outside memory (spilled_with), whoever reads that goes on with stretch_of.
   LogRead read(Revision after, std::size_t bytes_max, LogStretch& out) const;
+  // `after` + 1 is in the chunk, or would be its next.
+  static LogRead stretch_of(std::shared_ptr<const LogChunk> chunk, Revision after, std::size_t bytes_max, LogStretch& out);
   [[nodiscard]] std::uint64_t bytes_after(Revision after) const;
   [[nodiscard]] Revision head() const { return Revision{head_.load(std::memory_order_acquire)}; }
   [[nodiscard]] Revision floor() const { return Revision{floor_.load(std::memory_order_acquire)}; }
+  // Of what is in memory; the floor itself where nothing has left it.
+  [[nodiscard]] Revision memory_floor() const { return Revision{memory_floor_.load(std::memory_order_acquire)}; }
   [[nodiscard]] std::uint64_t bytes_total() const { return bytes_total_.load(std::memory_order_acquire); }
   // When the oldest chunk was last committed to; the largest number when there is none.
   [[nodiscard]] WallMicros oldest_commit() const;
 
   [[nodiscard]] std::shared_ptr<const LogChunk> oldest() const;
-  // Takes the oldest chunk out of the log (the caller has dealt with its tombstones); freed with its last holder.
+  // Takes the oldest chunk out of the log (the caller has dealt with its tombstones), and all that had left memory before it;
+  // freed with its last holder.
   [[nodiscard]] std::shared_ptr<const LogChunk> drop_oldest();
+
+  // ---- outside memory. Any thread, unless it is said.
+  [[nodiscard]] std::optional<SpilledChunk> spilled_with(Revision revision) const;
+  [[nodiscard]] std::optional<SpilledChunk> oldest_spilled() const;
+  // The oldest chunk in memory that is not on its way out.
+  [[nodiscard]] std::shared_ptr<LogChunk> first_staying() const;
+  // Under the segment's lock: the chunk takes no more records.
+  void seal(const LogChunk& chunk);
+  // Under the segment's lock. The chunk lies at `place` now and its memory is given back: so if it is the oldest in memory still.
+  [[nodiscard]] bool spill_oldest(const LogChunk& chunk, const SpillPlace& place);
+  // What has left memory and begins at or below `through` is history no more. How many records that was.
+  std::uint64_t forget_spilled(Revision through);
 
   // Under the segment's lock.
   using Chunks = std::deque<std::shared_ptr<LogChunk>>;
   [[nodiscard]] const Chunks& chunks() const { return chunks_; }
-  // An empty log goes on behind `head`, which may lie anywhere.
+  // An empty log, nothing of it spilled, goes on behind `head`, which may lie anywhere.
   void restart(Revision head);
   // Which of LogShare's numbers its chunks are in.
   void count_as_owned(bool owned);
@@ -114,13 +147,15 @@ class SegmentLog {
  private:
   // Under chunks_lock_; the revision is in the log.
   [[nodiscard]] Chunks::const_iterator chunk_of(Revision revision) const;
+  [[nodiscard]] std::deque<SpilledChunk>::const_iterator spilled_of(Revision revision) const;
+  std::uint64_t forget_spilled_locked(Revision through);
   LogChunk& chunk_for(std::size_t record_bytes, SharedBuffer* shared, Generation generation, Revision revision);
   [[nodiscard]] std::shared_ptr<LogChunk> make_chunk(std::size_t bytes, std::size_t records, SharedBuffer* shared);
 
   alignas(64) LogChunk* current_ = nullptr;     // one cache line: what every append touches
   std::atomic<std::uint64_t> head_{0};
   std::atomic<std::uint64_t> bytes_total_{0};
-  std::atomic<std::uint64_t> floor_{1};
+  std::atomic<std::uint64_t> floor_{1}, memory_floor_{1};
   const std::size_t chunk_bytes_max_;
   LogShare& share_;
   std::atomic<std::uint64_t>* account_ = &share_.bytes;
@@ -128,6 +163,7 @@ class SegmentLog {
   std::uint32_t average_record_ = 128;          // of the chunk before, for the size of the index
   mutable std::mutex chunks_lock_;              // held for a few instructions: the list, never the records
   Chunks chunks_;
+  std::deque<SpilledChunk> spilled_;            // older than all of them, without a gap
 };
 
 }  // namespace zaris::store

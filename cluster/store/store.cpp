@@ -39,6 +39,14 @@ StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
   ZARIS_ASSERT(valid_segment_count(options.segments), options.segments);
   segment_shift_ = static_cast<unsigned>(std::countr_zero(slots_per_segment(options.segments)));
   log_share_.pool = std::make_shared<ChunkPool>(std::max<std::size_t>(options.log_budget_bytes / 8, 1u << 20));
+  if (options.spill) {
+    log_share_.spill = options.spill;
+    spill_writer_ = std::make_unique<SpillWriter>(*options.spill);
+    spill_slack_ = std::max<std::uint64_t>(options.log_budget_bytes / 4, 2 * chunk_bytes_max(options));
+    // Room for a chunk of every segment, which a reader that is far behind goes through side by side.
+    const std::size_t cache = std::clamp<std::size_t>(2 * options.segments * chunk_bytes_max(options), 1u << 20, spill_cache_bytes_max);
+    spill_cache_ = std::make_shared<SpillCache>(*options.spill, cache, [dirty = dirty_](SegmentId id) { dirty->wake(dirty->mark(id)); });
+  }
   report_above_ = static_cast<std::int64_t>(std::min<std::uint64_t>(64u << 10, options.memory_max_bytes / (std::uint64_t{options.segments} * 64)));
   std::uint64_t random = options.seed ^ (std::uint64_t{start.generation.value()} << 32);
   const HistoryId history{random = mix(random)};
@@ -162,6 +170,11 @@ StoreCounters StoreImpl::counters() const {
   }
   sum.log_trimmed_records = trimmed_records_.load(std::memory_order_relaxed);
   sum.pins_lost = pins_.lost();
+  sum.spill_written_bytes = spill_written_bytes_.load(std::memory_order_relaxed);
+  sum.spill_read_bytes = spill_cache_ ? spill_cache_->read_bytes() : 0;
+  sum.spill_write_failures = spill_write_failures_.load(std::memory_order_relaxed);
+  sum.spill_read_failures = spill_read_failures_.load(std::memory_order_relaxed);
+  sum.spill_passed_by_records = spill_passed_by_.load(std::memory_order_relaxed);
   return sum;
 }
 
@@ -183,6 +196,9 @@ StoreMemory StoreImpl::memory() const {
   out.log_budget = options_.log_budget_bytes;
   out.log_pinned = out.log > out.log_budget ? out.log - out.log_budget : 0;
   out.ceiling = options_.memory_max_bytes;
+  out.spilled = log_share_.spilled_bytes.load(std::memory_order_relaxed);
+  out.spill_limit = options_.spill ? options_.spill_bytes : 0;
+  out.spill_cache = spill_cache_ ? spill_cache_->bytes() : 0;
   return out;
 }
 

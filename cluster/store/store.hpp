@@ -21,8 +21,11 @@
 #include "cluster/record/status.hpp"
 #include "cluster/store/log.hpp"
 #include "cluster/store/replica.hpp"
+#include "cluster/store/spill_device.hpp"
 
 namespace zaris::store {
+
+inline constexpr std::size_t spill_cache_bytes_max = 64u << 20;  // of log that was read back, in memory
 
 struct StoreOptions {
   ClusterId cluster;
@@ -34,6 +37,8 @@ struct StoreOptions {
   std::uint64_t log_budget_bytes = 256ull << 20;
   std::uint64_t log_pin_bytes = 1ull << 30;        // hard ceiling of the log in all
   std::uint64_t log_pin_age_us = 24ull * 3600 * 1'000'000;
+  std::shared_ptr<SpillDevice> spill;              // where the log goes that leaves memory; empty: it is gone then
+  std::uint64_t spill_bytes = 4ull << 30;          // there, at most
   std::uint64_t seed = 0;                          // tags, ids, sampling; the shell draws it
   // One node of several (replica.hpp): segments begin blank, without a root, in role none; StoreStart's generation and cause
   // mean nothing. Otherwise every segment is owned from the start.
@@ -94,7 +99,8 @@ struct ScanPage {
 // ---- the feed's view ----------------------------------------------------------------------------------------------
 struct SegmentState {
   Position head;                             // position of the newest record (at least the root generation record)
-  Revision floor;                            // oldest revision held; head + 1 when the log is empty
+  Revision floor;                            // oldest revision held, in memory or outside; head + 1 when the log is empty
+  Revision memory_floor;                     // oldest revision held in memory
   std::uint64_t log_bytes_total = 0;         // bytes ever appended (head's running number; see log_bytes_at)
   std::uint64_t live_keys = 0, live_bytes = 0, tombstones = 0;
   WallMicros newest_timestamp_us = 0;
@@ -154,6 +160,7 @@ struct PinInfo {
   // to say, and counts at none of its bounds.
   std::uint64_t held_bytes = 0, held_records = 0;
   std::uint64_t bytes_max = 0;               // the bound
+  std::uint64_t age_max_us = 0;              // that of a reader that is away; 0: none (with a spill the log is kept whoever needs it)
   // Until a bound cuts it, at the rate of the last half minute's writes (write_rate.hpp); empty: not in sight. A reader that is there and
   // keeps up has no such time.
   std::optional<double> seconds_left;
@@ -174,10 +181,14 @@ struct StoreCounters {
   std::uint64_t puts = 0, deletes = 0, gets_hit = 0, gets_miss = 0, expired = 0, evicted = 0, applied = 0;
   std::uint64_t log_appended_records = 0, log_appended_bytes = 0, log_trimmed_records = 0;
   std::uint64_t pins_lost = 0, expiry_backlog = 0;
+  std::uint64_t spill_written_bytes = 0, spill_read_bytes = 0;
+  std::uint64_t spill_write_failures = 0, spill_read_failures = 0;
+  std::uint64_t spill_passed_by_records = 0;  // trimmed from memory, since the spill could not take them (in time)
 };
 struct StoreMemory {
   // What is owned. The ceiling and the log's budget are about this alone.
   std::uint64_t records = 0, tables = 0, log = 0, log_budget = 0, log_pinned = 0, ceiling = 0;
+  std::uint64_t spilled = 0, spill_limit = 0, spill_cache = 0;  // of the log outside memory, whoever owns it; what is read back
   std::uint64_t replica_records = 0, replica_tables = 0, replica_log = 0;  // what is not
   WallMicros log_complete_since_us = 0;      // what was committed later than this is in the log of every segment
 };
@@ -316,8 +327,9 @@ class Store {
   virtual ReplicaAnswer put_marks(SegmentId segment, const MarksSince& marks) = 0;
   // Of an owner. Each change of a mark sets the segment's bit in the dirty maps.
   [[nodiscard]] virtual MarksSince marks_since(SegmentId segment, std::uint64_t since) const = 0;
-  // Replica: what the owner has trimmed, pins included; trim_log goes no further. A copy that begins forgets it.
-  virtual void set_owner_floor(SegmentId segment, Revision floor) = 0;
+  // Replica: what the owner has trimmed, pins included; trim_log goes no further. What it has in memory no more leaves memory here too:
+  // to the spill, or for good where there is none. A copy that begins forgets both.
+  virtual void set_owner_floor(SegmentId segment, Revision floor, Revision memory_floor = {}) = 0;
 
   // ---- maintenance: called by one thread (the simulator: between events). Each does a bounded amount and returns
   // whether more is waiting.
@@ -329,6 +341,8 @@ class Store {
 
   [[nodiscard]] virtual StoreCounters counters() const = 0;
   [[nodiscard]] virtual StoreMemory memory() const = 0;
+  // The newest fault of the spill, for people; empty: none so far.
+  [[nodiscard]] virtual std::string spill_fault() const = 0;
 };
 
 }  // namespace zaris::store

@@ -13,6 +13,7 @@
 #include "cluster/store/links.hpp"
 #include "cluster/store/pins.hpp"
 #include "cluster/store/segment.hpp"
+#include "cluster/store/spill.hpp"
 #include "cluster/store/store.hpp"
 #include "cluster/store/write_rate.hpp"
 
@@ -75,7 +76,7 @@ class StoreImpl final : public Store {
   ReplicaAnswer finish_copy(SegmentId segment) override;
   ReplicaAnswer put_marks(SegmentId segment, const MarksSince& marks) override;
   MarksSince marks_since(SegmentId segment, std::uint64_t since) const override;
-  void set_owner_floor(SegmentId segment, Revision floor) override;
+  void set_owner_floor(SegmentId segment, Revision floor, Revision memory_floor) override;
 
   bool sweep_expiry(WallMicros now) override;
   bool evict(WallMicros now) override;
@@ -84,6 +85,7 @@ class StoreImpl final : public Store {
 
   StoreCounters counters() const override;
   StoreMemory memory() const override;
+  std::string spill_fault() const override;
 
  private:
   friend class SegmentWalk;
@@ -130,6 +132,16 @@ class StoreImpl final : public Store {
   enum class Whose { anybodys, others };  // whose log it has to be still once the lock is held
   Trim trim_oldest(Segment& s, WallMicros now, bool force_pins, Whose whose = Whose::anybodys);
   bool trim_replicas(WallMicros now);
+  bool trim_replica(Segment& s, WallMicros now, int& dropped_left);
+
+  // ---- spill.cpp and log_spill.cpp; not called where there is no spill
+  [[nodiscard]] bool spills(WallMicros now) const { return spill_writer_ != nullptr && !spill_writer_->failing(now); }
+  void settle_spill(WallMicros now);
+  bool bound_spill(WallMicros now);
+  bool spill_out(WallMicros now);
+  void spill(Segment& s, std::shared_ptr<LogChunk> chunk);
+  void forget_spilled(Segment& s, Revision through, WallMicros now);
+  void note_spill_fault(const Error& error) const;
 
   const StoreOptions options_;
   unsigned segment_shift_ = 0;                 // slot >> shift
@@ -145,6 +157,14 @@ class StoreImpl final : public Store {
   Pins pins_;
   Links links_;
   bool evicting_ = false;                      // maintenance thread
+  std::uint64_t spill_slack_ = 0;              // of log in memory, over its budget, while it is on its way out
+  std::unique_ptr<SpillWriter> spill_writer_;  // maintenance thread
+  std::vector<SpillWriter::Done> spill_done_;
+  std::shared_ptr<SpillCache> spill_cache_;
+  mutable std::mutex spill_fault_lock_;
+  mutable std::string spill_fault_;
+  mutable std::atomic<std::uint64_t> spill_read_failures_{0};
+  std::atomic<std::uint64_t> spill_written_bytes_{0}, spill_write_failures_{0}, spill_passed_by_{0};
   WriteRate write_rate_;                       // of what is owned
   std::atomic<std::uint64_t> owned_changes_{0};
   // A scan that stopped inside a large slot leaves its sorted view for the page that follows.

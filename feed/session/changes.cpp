@@ -139,6 +139,7 @@ class Changes final : public ChangesStream {
       store::LogStretch stretch;
       switch (store_.read_log(id, at.revision, std::min<std::size_t>(turn_left, scan_left), stretch)) {
         case store::LogRead::at_head:
+        case store::LogRead::fetching:  // until it has come
           tail_.erase(id);
           return;
         case store::LogRead::trimmed:

@@ -161,6 +161,9 @@ Source::Turn Source::tail_segment(BatchWriter& writer, std::string& out, std::si
         tail_.erase(id);
         if (writer.runs() != runs_before && s.told == s.scanned) writer.mark_reaches_head();
         return Turn::next_segment;
+      case store::LogRead::fetching:
+        tail_.erase(id);  // until it has come
+        return Turn::next_segment;
       case store::LogRead::trimmed:
         trimmed(id);
         return Turn::message_done;

@@ -20,7 +20,7 @@ void History::absorb(const store::Store& store, SegmentId id) {
     store::LogStretch stretch;
     const auto read = store.read_log(id, Revision{segment.log.size()}, 1u << 20, stretch);
     if (read == store::LogRead::at_head) break;
-    if (read == store::LogRead::trimmed) {
+    if (read == store::LogRead::trimmed || read == store::LogRead::fetching) {
       world_.broken("log_trimmed_at_commit", fmt::format("segment {}: revision {} is gone from the log right after its commit",
                                                          id.value(), segment.log.size() + 1));
       return;

@@ -113,6 +113,11 @@ SimOptions SimOptions::swarm(std::uint64_t seed) {
   o.neighbour_every = fault(later, 0.15, 100 * ms, 5 * s);
   o.verify_every = fault(later, 0.5, 200 * ms, 3 * s);
   o.verify_rate = static_cast<std::uint64_t>(spread(later, 64 << 10, 64 << 20));
+  if (later.chance(0.4)) {
+    o.spill_bytes = static_cast<std::uint64_t>(spread(later, 16 << 10, 16 << 20));
+    o.spill_us = spread(later, 20, 200 * ms);
+    o.spill_fails = later.chance(0.3) ? later.real() * 0.3 : 0.0;
+  }
   if (prng.chance(0.08)) {
     // Follower crashes and nothing else that could cost a copy: nothing is trimmed, both regions stay.
     o.only_follower_crashes = true;
@@ -147,6 +152,8 @@ std::string SimOptions::describe() const {
   out += fmt::format(" commit={}us connections={}/{} removal={:.2f}/{} latency={}us+{}us fsync={}us", commit_interval_us,
                      feed_connections, target_connections, max_removal_ratio, max_removal_floor, latency_us, jitter_us, fsync_us);
   if (pin_age_us < 3600 * s) every("pin_age", pin_age_us);
+  if (spill_bytes > 0) out += fmt::format(" spill={}/{}us", spill_bytes, spill_us);
+  share("spill_fails", spill_fails);
   share("spike", spike);
   flag("answers_out_of_order", answers_out_of_order);
   every("feed_cut", feed_cut_every);

@@ -31,6 +31,9 @@ struct SimOptions {
   std::uint64_t log_budget = 64u << 10, pin_bytes = 1u << 20;
   MonoMicros pin_age_us = 3'600'000'000;
   std::uint64_t source_memory = 1u << 30;   // small: eviction
+  std::uint64_t spill_bytes = 0;            // of log that has left the source's memory; 0: it is gone then
+  MonoMicros spill_us = 1'000;              // for a chunk, at most
+  double spill_fails = 0;                   // share of writes that find the disk full, and of reads that find it damaged
   std::uint64_t target_log_budget = 64u << 10;
   std::uint64_t batch_bytes = 256u << 10, chunk_bytes = 256u << 10, chunk_records = 1024;
   MonoMicros fresh_interval_us = 100'000, heartbeat_us = 2'000'000;

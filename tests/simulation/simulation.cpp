@@ -15,7 +15,7 @@ const std::vector<std::string>& expected_probes() {
       "walk: a key came while it was in the slot", "apply: RemovalLimit", "apply: WouldLose", "conflict: loser kept", "cursor: disk full",
       "cursor: file lost", "follower: crash", "follower: clean stop", "feed: half-open", "target: request timed out", "target: lost everything",
       "target: lost with its identity", "target: lost a tail", "source: lost everything", "source: lost with its identity", "source: expired",
-      "source: evicted", "source: pin lost", "source: log trimmed", "clock: an hour on", "clock: an hour back", "range: removals",
+      "source: evicted", "source: pin lost", "source: log trimmed", "spill: written", "spill: read", "spill: a write failed", "spill: damaged", "clock: an hour on", "clock: an hour back", "range: removals",
       "bootstraps counted under crashes alone", "link: mark ahead of cursor", "bootstrap reason: below_floor", "bootstrap reason: target_lost",
       "bootstrap reason: rewind", "bootstrap reason: accepted", "converged"};
   return probes;

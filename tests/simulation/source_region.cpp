@@ -1,5 +1,7 @@
 #include "tests/simulation/source_region.hpp"
 
+#include "tests/simulation/sim_spill.hpp"
+
 #include <fmt/format.h>
 
 namespace zaris::simulation {
@@ -26,6 +28,10 @@ void SourceRegion::boot(RootCause cause) {
   options.log_pin_bytes = o.pin_bytes;
   options.log_pin_age_us = static_cast<std::uint64_t>(o.pin_age_us);
   options.seed = world_.regions.next();
+  if (o.spill_bytes > 0) {
+    options.spill = std::make_shared<SimSpill>(world_);
+    options.spill_bytes = o.spill_bytes;
+  }
   store_ = store::Store::create(options, {generation_, cause, wall()});
   committer_ = store_->committer();
   dirty_ = store_->dirty_map([this, epoch = ++epoch_] {

@@ -1,5 +1,6 @@
 // What a World is made of: its nodes, the lines between them, and what a node sees of both. Internal to tests/simulation/region.
 #pragma once
+#include "tests/unit/store/memory_spill.hpp"
 #include "tests/simulation/region/region_world.hpp"
 
 namespace zaris::region_simulation {
@@ -44,6 +45,7 @@ struct World::SimNode {
   std::unique_ptr<etcd::MemoryEtcd::Client> client;
   std::deque<std::function<void()>> posted;
   std::unique_ptr<PostedEtcd> etcd;
+  std::shared_ptr<store::MemorySpill> spill;  // may be empty
   std::unique_ptr<store::Store> store;
   std::unique_ptr<store::Committer> committer;
   std::unique_ptr<store::DirtyMap> dirty;

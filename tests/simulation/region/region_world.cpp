@@ -101,6 +101,11 @@ void World::start(std::size_t place) {
   store.log_pin_bytes = options_.log_pin_bytes;
   store.seed = random();
   store.cluster_member = true;
+  node.spill.reset();
+  if (options_.spill_bytes > 0) {
+    store.spill = node.spill = std::make_shared<store::MemorySpill>(false);
+    store.spill_bytes = options_.spill_bytes;
+  }
   node.store = store::Store::create(store, {});
   node.committer = node.store->committer();
   node.dirty = node.store->dirty_map([] {});
@@ -254,6 +259,8 @@ void World::step() {
     pump(*node);
     tell_held(*node);
     (void)node->store->trim_log(wall(node->place));
+    for (int n = 0; node->spill && n < 4 && node->spill->step(); ++n) {
+    }
   }
   if (writing_) write_some();
   acknowledge();

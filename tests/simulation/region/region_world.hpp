@@ -29,6 +29,7 @@ struct WorldOptions {
   ownership::AckPolicy promise = ownership::AckPolicy::replica;
   std::uint64_t log_budget_bytes = 1u << 20;
   std::uint64_t log_pin_bytes = 64u << 20;
+  std::uint64_t spill_bytes = 0;                  // of each node; 0: history ends with its memory
   std::size_t window_bytes = 1u << 20;            // on their way between two nodes
   std::vector<MonoMicros> grants;                 // failover.grant of each node; empty: the same for all
   bool skewed_clocks = true;                      // offsets, and rates up to half a percent apart

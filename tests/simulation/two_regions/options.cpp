@@ -39,17 +39,18 @@ TwoOptions TwoOptions::drawn(std::uint64_t seed) {
   simulation::Prng later(seed * 0x9e3779b97f4a7c15ull + 78);  // the other draws of a seed stay what they were
   o.lost_tails = !o.ship_replicated && later.chance(0.8);
   if (later.chance(0.5)) o.verify_every = later.between(300'000, 3'000'000);
+  if (later.chance(0.4)) o.source_spill_bytes = static_cast<std::uint64_t>(later.between(32 << 10, 4 << 20));
   return o;
 }
 
 std::string TwoOptions::describe() const {
   return fmt::format(
       "seed={} source={}x{} target={}x{}{} ship={} scope={} writers={}{} keys={} writes={} connections={} log={}/{} credit={} batch={} chunk={} skew={} "
-      "faults: source={}{} target={} gateway={} follower={} line={} trim={} cursor_lost={} verify={}",
+      "faults: source={}{} target={} gateway={} follower={} line={} trim={} cursor_lost={} verify={} spill={}",
       seed, source_segments, source_copies, target_segments, target_copies, one_process_target ? " (one process)" : "", ship_replicated ? "replicated" : "committed",
       partial_scope ? "partial" : "full", async_writers ? "async" : "replica", big_values ? " big" : "", keys, writes_per_step, feed_connections, source_log_bytes,
       target_log_bytes, credit_bytes, batch_bytes, chunk_records, wall_skew_us, source_every, lost_tails ? " (lost tails)" : "", target_every, gateway_every, follower_every, line_every, trim_every,
-      cursor_lost, verify_every);
+      cursor_lost, verify_every, source_spill_bytes);
 }
 
 }  // namespace zaris::two_regions

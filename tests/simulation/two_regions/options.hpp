@@ -22,6 +22,7 @@ struct TwoOptions {
   std::uint32_t keys = 60, writes_per_step = 1;
   std::uint32_t feed_connections = 1;
   std::uint64_t source_log_bytes = 1u << 20, target_log_bytes = 1u << 20;
+  std::uint64_t source_spill_bytes = 0;
   std::uint64_t credit_bytes = 1u << 20, batch_bytes = 64u << 10, chunk_records = 1024;
   std::uint64_t wall_skew_us = 0;
   MonoMicros verify_every = 0;                          // rounds of verification: nothing may ever be found to differ

@@ -41,6 +41,7 @@ region_simulation::WorldOptions region_of(const TwoOptions& o, bool source) {
   out.policy = o.async_writers ? Durability::owner : Durability::replica;
   out.writes_per_step = o.writes_per_step;
   out.log_budget_bytes = source ? o.source_log_bytes : o.target_log_bytes;
+  out.spill_bytes = source ? o.source_spill_bytes : 0;
   out.cluster = source ? source_cluster : target_cluster;
   out.wall_skew_us = o.wall_skew_us;
   return out;

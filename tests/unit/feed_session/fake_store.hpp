@@ -145,7 +145,8 @@ class FakeStore final : public store::Store {
   store::ReplicaAnswer finish_copy(SegmentId) override { no(); }
   store::ReplicaAnswer put_marks(SegmentId, const store::MarksSince&) override { no(); }
   store::MarksSince marks_since(SegmentId, std::uint64_t) const override { no(); }
-  void set_owner_floor(SegmentId, Revision) override { no(); }
+  void set_owner_floor(SegmentId, Revision, Revision) override { no(); }
+  std::string spill_fault() const override { return {}; }
   bool sweep_expiry(WallMicros) override { no(); }
   bool evict(WallMicros) override { no(); }
   bool trim_log(WallMicros) override { no(); }
