@@ -138,7 +138,7 @@ std::vector<KeyRow> rows() {
                              [](N& c, const Value& v) { c.limits.clock_skew_us = v.number; }), 10'000, 3600 * s));
   r.push_back(bounded(row<N>("log.budget_bytes", Kind::size, "256MiB", "Op-log kept in memory when no reader needs more.",
                              [](N& c, const Value& v) { c.log.budget_bytes = v.number; }), 64 * kib, 1ull << 50));
-  r.push_back(bounded(row<N>("log.pin_bytes", Kind::size, "1GiB", "Hard ceiling of the op-log in all, pinned by readers or not.",
+  r.push_back(bounded(row<N>("log.pin_bytes", Kind::size, "1GiB", "Hard ceiling of the op-log in memory, pinned by readers or not; with `log.spill_path`, of what waits to be written there.",
                              [](N& c, const Value& v) { c.log.pin_bytes = v.number; }), 64 * kib, 1ull << 50));
   r.push_back(bounded(row<N>("log.pin_age", Kind::duration, "24h", "How long a reader that is away may hold the op-log.",
                              [](N& c, const Value& v) { c.log.pin_age_us = v.number; }), s, 366ull * 86400 * s));

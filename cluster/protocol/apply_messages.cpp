@@ -34,9 +34,10 @@ void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch&
     if (range.equal) {
       char digest[16];
       range.equal->digest.to_bytes(digest);
-      pack.array(2);
+      pack.array(range.equal->names.empty() ? 2 : 3);
       pack.uint(range.equal->count);
       pack.bin({digest, sizeof digest});
+      if (!range.equal->names.empty()) pack.bin(range.equal->names);
     } else {
       pack.nil();
     }
@@ -95,6 +96,7 @@ void read_range_or_repair(Unpacker& in, ApplyBatch& out) {
     } else {
       in.fail();
     }
+    equal.names = inner.bytes();
     inner.finish();
     range.equal = equal;
   }
@@ -129,7 +131,7 @@ bool decode(std::string_view body, ApplyBatch& out) {
       out.kind = as_kind(in, in.uint());
     }
   }
-  if ((out.kind == ApplyKind::range || out.kind == ApplyKind::check) && !out.range) in.fail();
+  if ((out.kind == ApplyKind::range || out.kind == ApplyKind::check || out.kind == ApplyKind::delta) && !out.range) in.fail();
   if (out.kind == ApplyKind::repair && !out.repair) in.fail();
   if ((out.kind == ApplyKind::open || out.kind == ApplyKind::stream) && out.range) in.fail();
   out.durability = read_durability(in, places);

@@ -15,7 +15,7 @@ inline std::string_view read_link(Unpacker& in, Places& places) {
 }
 
 inline void pack_mark(Packer& pack, const Mark& mark) {
-  pack.array(12);
+  pack.array(mark.since ? 13 : 12);
   pack.u64(mark.source_cluster.value());
   pack.u64(mark.history.value());
   pack.uint(mark.site_epoch.value());
@@ -28,6 +28,7 @@ inline void pack_mark(Packer& pack, const Mark& mark) {
   pack_named(pack, mark.high);
   pack_named(pack, mark.horizon);
   pack.uint(mark.registered_us);
+  if (mark.since) pack_named(pack, mark.since);
 }
 
 inline void read_mark(Unpacker& in, Mark& out) {
@@ -46,6 +47,7 @@ inline void read_mark(Unpacker& in, Mark& out) {
   read_named(in, places, out.high);
   read_named(in, places, out.horizon);
   out.registered_us = places.uint();
+  read_named(in, places, out.since);
   places.finish();
 }
 

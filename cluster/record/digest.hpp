@@ -28,6 +28,8 @@ struct Digest {
   [[nodiscard]] std::string hex() const;                       // 32 lower-case digits, most significant first
   void to_bytes(char out[16]) const;                           // big endian
   [[nodiscard]] static Digest from_bytes(const char in[16]);
+  // A short name of one record's term, to find it among a few thousand: its lowest four bytes.
+  [[nodiscard]] std::uint32_t name() const { return static_cast<std::uint32_t>(low); }
 };
 
 // One live record's term.

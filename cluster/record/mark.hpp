@@ -56,6 +56,7 @@ struct Mark {
   std::optional<NamedPosition> high;   // the highest source position from which anything here stems
   std::optional<NamedPosition> horizon;// up to where an absence left no tombstone
   WallMicros registered_us = 0;        // the registration of its link that it belongs to: of another one it counts for nothing
+  std::optional<NamedPosition> since;  // bootstrap only: where the mark stood before it. What is newer at the source is enough to send (kind delta)
   friend bool operator==(const Mark&, const Mark&) = default;
 
   [[nodiscard]] bool covers_something() const { return low.has_value(); }
@@ -72,8 +73,13 @@ struct ApplyRange {
   NamedPosition as_of;
   bool final = false;                 // the mark goes on in phase stream
   bool mend = false;                  // a check: what differs becomes what the source has
-  // With `equal` no records come: the owner compares its own range with these.
-  struct Equal { std::uint64_t count = 0; Digest digest; };
+  // Kinds range and check: no records come, the owner compares its own range with these. Kind delta: the records that come are those that changed,
+  // and these are the source's other ones of the range; the owner compares its own others with them.
+  struct Equal {
+    std::uint64_t count = 0;
+    Digest digest;
+    std::string_view names;           // delta, and may be empty: Digest::name() of each, 4 bytes little endian. What the owner holds and they do not name goes
+  };
   std::optional<Equal> equal;
 };
 
@@ -99,13 +105,13 @@ struct ApplyBatch {
   SiteEpoch site_epoch;
   SessionId session;
   std::optional<MarkToken> expected;        // the token of the mark as it must stand now; empty: no mark
-  std::optional<NamedPosition> prev;        // stream: where the run starts (exclusive)
+  std::optional<NamedPosition> prev;        // stream: where the run starts (exclusive); open: what becomes the mark's `since`
   std::optional<NamedPosition> last;        // stream: where it ends (inclusive)
   WallMicros closed_time_us = 0;
   ApplyKind kind = ApplyKind::stream;
   Durability durability = Durability::store_default;
   std::uint64_t removals_left = 0;          // how many live keys this bootstrap may still take away, or this repair take away or roll back
-  std::optional<ApplyRange> range;          // kinds range and check
+  std::optional<ApplyRange> range;          // kinds range, delta and check
   std::optional<ApplyRepair> repair;        // kind repair; a key that the source has not is a tombstone of cause 4 among the records
   // Names of records that the batch may take away, as answered by WouldLose: those with origin nil; of a check that mends, any.
   std::vector<std::string> may_lose;

@@ -52,6 +52,7 @@ class Applier {
   bool apply_check();
   bool range_equals();
   bool records_in_range();        // and in order; none is newer than the range
+  [[nodiscard]] bool is_delta() const { return batch_.kind == ApplyKind::delta; }
   [[nodiscard]] bool only_reads() const { return batch_.kind == ApplyKind::check && !batch_.range->mend; }
   void mend();
   void commit(Incoming& in, Word* old);

@@ -34,13 +34,15 @@ void Applier::refuse_record(std::size_t index, Status status, std::string reason
 bool Applier::decode() {
   if (batch_.target_segment.value() >= store_.options_.segments) return refuse(Status::invalid_argument, "no such segment here");
   segment_ = store_.segments_[batch_.target_segment.value()].get();
-  if (batch_.kind == ApplyKind::delta) return refuse(Status::unsupported, "this build applies no deltas");
   if (!table_fits(batch_.table, batch_.records.size())) return refuse(Status::invalid_argument, "the table does not fit the records");
   const std::size_t n = row_count(batch_.table);
-  const bool ranged = batch_.kind == ApplyKind::range || batch_.kind == ApplyKind::check;
-  if (ranged && !batch_.range) return refuse(Status::invalid_argument, "kind range or check without a range");
+  const bool ranged = batch_.kind == ApplyKind::range || batch_.kind == ApplyKind::check || is_delta();
+  if (ranged && !batch_.range) return refuse(Status::invalid_argument, "kind range, delta or check without a range");
+  if (is_delta() && (!batch_.range->equal || batch_.range->equal->names.size() % sizeof(std::uint32_t) != 0)) {
+    return refuse(Status::invalid_argument, "kind delta without a count, digest and names of the keys that did not change");
+  }
   if (batch_.kind == ApplyKind::repair && !batch_.repair) return refuse(Status::invalid_argument, "kind repair without a repair");
-  if (n != 0 && (batch_.kind == ApplyKind::open || (batch_.range && batch_.range->equal))) {
+  if (n != 0 && (batch_.kind == ApplyKind::open || (batch_.range && batch_.range->equal && !is_delta()))) {
     return refuse(Status::invalid_argument, "this kind of batch carries no records");
   }
   incoming_.resize(n);
@@ -207,6 +209,7 @@ void Applier::apply_open() {
   mark.source_cluster = batch_.source_cluster;
   mark.history = batch_.history;
   mark.phase = Phase::bootstrap;
+  mark.since = batch_.prev;
   finish_mark(std::move(mark));
 }
 
@@ -267,7 +270,7 @@ ApplyAnswer Applier::run() {
     bool good = segment_->owned() ? admit() : refuse(StoreImpl::write_refused(*segment_), "the segment is not owned here");
     if (good) {
       if (batch_.kind == ApplyKind::stream) good = check_stream();
-      if (batch_.kind == ApplyKind::range) good = check_range();
+      if (batch_.kind == ApplyKind::range || is_delta()) good = check_range();
       if (batch_.kind == ApplyKind::repair) good = check_repair();
       if (batch_.kind == ApplyKind::check) good = check_check();
     }
@@ -279,7 +282,7 @@ ApplyAnswer Applier::run() {
     if (good) {
       if (batch_.kind == ApplyKind::open) apply_open();
       if (batch_.kind == ApplyKind::stream) good = apply_stream();
-      if (batch_.kind == ApplyKind::range) good = apply_range();
+      if (batch_.kind == ApplyKind::range || is_delta()) good = apply_range();
       if (batch_.kind == ApplyKind::repair) good = apply_repair();
       if (batch_.kind == ApplyKind::check) good = apply_check();
     }

@@ -1,14 +1,28 @@
-// Kind range: the target's keys of a range become exactly those that the batch names.
+// Kinds range and delta: the target's keys of a range become exactly those of the source: those that the batch brings, and of a delta, those that it
+// says have not changed, which is proven by their digest before anything is done.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <fmt/format.h>
+#include <unordered_set>
 
 #include "cluster/store/applier.hpp"
 
 namespace zaris::store {
 namespace {
 constexpr std::uint32_t view_above = 1024;  // a slot of more keys is not gone through anew for every range that ends in it
+
+std::unordered_set<std::uint32_t> names_of(std::string_view names) {
+  std::unordered_set<std::uint32_t> out(names.size() / sizeof(std::uint32_t) * 2);
+  for (std::size_t i = 0; i < names.size(); i += sizeof(std::uint32_t)) {
+    std::uint32_t name;
+    std::memcpy(&name, names.data() + i, sizeof name);
+    out.insert(name);
+  }
+  return out;
 }
+
+}  // namespace
 
 bool Applier::in_range(Slot slot, std::string_view key) const {
   const ApplyRange& range = *batch_.range;
@@ -83,15 +97,27 @@ void Applier::keep_view(MarkState& state) {
 bool Applier::apply_range() {
   const ApplyRange& range = *batch_.range;
   Segment& s = *segment_;
-  if (range.equal) {
+  if (range.equal && !is_delta()) {
     if (!range_equals()) return refuse(Status::range_differs, "the range here has another count or digest");
   } else {
     for (const Incoming& in : incoming_) s.table(in.at.slot).prefetch(in.at.hash);
     std::uint64_t live = 0;  // what has expired is there for nobody: it goes uncounted, and is nobody's loss
+    std::uint64_t others = 0;  // of a delta: what is here as it is at the source
+    Digest digest;
+    const auto named = is_delta() ? names_of(range.equal->names) : std::unordered_set<std::uint32_t>{};
     each_in_range([&](Slot slot, Word word) {
       const std::string_view key = key_at(record_of(word));
       const std::uint64_t hash = hash_of(key);
       if (has_incoming(hash, key)) return;
+      if (is_delta()) {
+        const Held h = held(word);
+        const Digest own = record_digest(h.entry(), h.trailer().item_version());
+        if (range.equal->names.empty() || named.contains(own.name())) {
+          digest += own;
+          ++others;
+          return;
+        }
+      }
       const KeyPlace at{key, hash, slot, s.id};
       removals_.push_back(Removal{at});
       const WallMicros expires_us = expiry_of(word, held(word));
@@ -101,6 +127,10 @@ bool Applier::apply_range() {
       ++answer_.conflicts;
       note_loss(at, word);
     });
+    if (is_delta() && (others != range.equal->count || digest != range.equal->digest)) {
+      answer_.would_lose.clear();
+      return refuse(Status::range_differs, "the keys that have not changed at the source are others here");
+    }
     for (Incoming& in : incoming_) {
       const Word* old = s.find(in.at);
       if (old == nullptr || (*old & word_tombstone) != 0) continue;
@@ -138,6 +168,7 @@ bool Applier::apply_range() {
   if (range.final) {
     mark.phase = Phase::stream;
     mark.last_key.reset();
+    mark.since.reset();
   } else {
     mark.last_key = range.to;
   }

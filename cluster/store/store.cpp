@@ -42,7 +42,9 @@ StoreImpl::StoreImpl(const StoreOptions& options, const StoreStart& start)
   if (options.spill) {
     log_share_.spill = options.spill;
     spill_writer_ = std::make_unique<SpillWriter>(*options.spill);
-    spill_slack_ = std::max<std::uint64_t>(options.log_budget_bytes / 4, 2 * chunk_bytes_max(options));
+    // What is on its way out may take what pins take where there is no spill.
+    const std::uint64_t over_budget = options.log_pin_bytes - std::min(options.log_pin_bytes, options.log_budget_bytes);
+    spill_slack_ = std::max<std::uint64_t>(std::min<std::uint64_t>(over_budget, 64u << 20), 2 * chunk_bytes_max(options));
     // Room for a chunk of every segment, which a reader that is far behind goes through side by side.
     const std::size_t cache = std::clamp<std::size_t>(2 * options.segments * chunk_bytes_max(options), 1u << 20, spill_cache_bytes_max);
     spill_cache_ = std::make_shared<SpillCache>(*options.spill, cache, [dirty = dirty_](SegmentId id) { dirty->wake(dirty->mark(id)); });

@@ -171,6 +171,7 @@ Subscribe subscribe(Decoder& d, Places& p) {
       s.walk.emplace();
       if (w.next()) s.walk->from = optional_slot_key(d);
       if (w.next()) s.walk->since = optional_named(d);
+      if (w.next()) s.walk->names = (d.number() & 1) != 0;
     }
     m.segments.push_back(std::move(s));
   }
@@ -340,6 +341,14 @@ Chunk chunk(Decoder& d, Places& p) {
   if (p.next()) m.digest = digest(d);
   if (p.next()) m.last = (d.number() & 1) != 0;
   stretch(d, p, m.table, m.records);
+  if (p.next()) {
+    Chunk::Others others;
+    others.count = d.number();
+    if (p.next()) others.digest = digest(d);
+    if (p.next()) others.names = d.bytes(any);
+    if (!d.failed() && others.names.size() % sizeof(std::uint32_t) != 0) d.fail("a chunk's names are not of four bytes each");
+    m.others = others;
+  }
   if (!d.failed() && !m.table.empty() && row_count(m.table) != m.count) d.fail("a chunk's count is not its table's");
   if (!d.failed() && m.last == m.to.has_value()) d.fail("the last chunk, and no other, ends at the end");
   return m;

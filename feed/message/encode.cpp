@@ -60,9 +60,10 @@ class Encoder {
       named(s.low);
       named(s.high);
       if (s.walk) {
-        p_.array(2);
+        p_.array(s.walk->names ? 3 : 2);
         slot_key(s.walk->from);
         named(s.walk->since);
+        if (s.walk->names) p_.number(1);
       } else {
         p_.nil();
       }
@@ -179,7 +180,7 @@ class Encoder {
     }
   }
   void operator()(const Chunk& m) {
-    head(MessageType::chunk, 9);
+    head(MessageType::chunk, m.others ? 12 : 9);
     p_.number(m.segment.value());
     slot_key(m.from);
     slot_key(m.to);
@@ -189,6 +190,10 @@ class Encoder {
     p_.number(m.last ? 1 : 0);
     p_.bytes(m.table);
     p_.bytes(m.records);
+    if (!m.others) return;
+    p_.number(m.others->count);
+    digest(m.others->digest);
+    p_.bytes(m.others->names);
   }
   void operator()(const Records& m) {
     head(MessageType::records, 8);

@@ -60,8 +60,13 @@ struct SubscribeSegment {
   SegmentId segment;
   std::optional<HistoryId> history;           // empty only where no mark and no cursor knows one
   std::optional<NamedPosition> low, high;     // the lowest low, the highest high of its marks
-  // A bootstrap walk is wanted: from behind this key (empty `from`: before everything).
-  struct Walk { std::optional<SlotKey> from; std::optional<NamedPosition> since; };
+  // A bootstrap walk is wanted: from behind this key (empty `from`: before everything). With `since`: of each chunk only the records that are newer;
+  // the others are counted and summed up, and named too if `names`.
+  struct Walk {
+    std::optional<SlotKey> from;
+    std::optional<NamedPosition> since;
+    bool names = false;
+  };
   std::optional<Walk> walk;
 };
 struct Subscribe { std::vector<SubscribeSegment> segments; };
@@ -147,6 +152,14 @@ struct Chunk {
   Digest digest;
   bool last = false;
   std::string_view table, records;
+  // Of a walk since a position: count and digest above are of the records that come with it, here is the rest of its range.
+  struct Others {
+    std::uint64_t count = 0;
+    Digest digest;
+    std::string_view names;                   // Digest::name() of each, 4 bytes little endian; empty: not asked for
+  };
+  std::optional<Others> others;
+  [[nodiscard]] std::uint64_t bytes() const { return table.size() + records.size() + (others ? others->names.size() : 0); }
 };
 // Answer to FetchKeys: for its keys from `begin` on, as many as are found or missing here. A large answer comes in several
 // messages, each as of its own position; `more` says that another follows.

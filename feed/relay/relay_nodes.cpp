@@ -180,8 +180,9 @@ void RelayCore::attach() {
     if (u == nullptr || u->state != Upstream::State::welcomed) continue;
     SubscribeSegment row = s.asked;
     if (s.answered) {
-      row.walk.reset();
-      if (s.walking) row.walk = SubscribeSegment::Walk{s.walk_at, s.asked.walk ? s.asked.walk->since : std::nullopt};
+      row.walk = s.walking ? s.asked.walk : std::nullopt;
+      if (s.walking && !row.walk) row.walk.emplace();
+      if (row.walk) row.walk->from = s.walk_at;
       if (s.sent) {
         row.history = s.lineage.root().history;
         row.low = s.asked.low && s.asked.low->at == *s.sent ? *s.asked.low : NamedPosition{*s.sent, s.lineage.id_of(s.sent->generation)};

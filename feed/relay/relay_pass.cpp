@@ -219,7 +219,7 @@ RelayCore::Passed RelayCore::on(Upstream& u, Part& m, const Bytes& bytes, std::s
 }
 
 RelayCore::Passed RelayCore::on(Upstream& u, Chunk& m, std::string_view bytes, std::string& out) {
-  const std::uint64_t size = m.table.size() + m.records.size();
+  const std::uint64_t size = m.bytes();
   const bool wanted = current(u, m.segment);
   if (wanted && !may_send(size)) return Passed::blocked;
   charge(u, size, wanted ? size : 0);

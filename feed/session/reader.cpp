@@ -299,7 +299,7 @@ class Reader final : public ReaderSession {
   }
 
   void handle(Chunk& m) {
-    const std::uint64_t bytes = m.table.size() + m.records.size();
+    const std::uint64_t bytes = m.bytes();
     if (!charge(bytes)) return;
     Segment* segment = wanted(m.segment);
     if (segment == nullptr) {

@@ -256,7 +256,13 @@ void Source::subscribe(const SubscribeSegment& asked) {
     closed_time_us_ = 0;
   }
   attach();
-  if (asked.walk) walks_waiting_.push_back({id, asked.walk->from});
+  if (asked.walk) {
+    WalkRequest walk{id, asked.walk->from, {}, asked.walk->names};
+    // A position of another lineage says nothing about what is newer here.
+    const auto& since = asked.walk->since;
+    if (since && asked.history && lineage.test(*asked.history, *since, state.head).verdict == OnLineage::on) walk.since = since->at;
+    walks_waiting_.push_back(std::move(walk));
+  }
   queue({.kind = Control::Kind::subscribed, .segment = id, .subscription = subscription});
 }
 
@@ -327,7 +333,7 @@ void Source::leave(SegmentId id) {
   if (digest_walk_ && digest_walk_->segment == id) digest_walk_.reset();
   if (pending_ && pending_->segment == id) {
     // A page dies with its walk; an answer stays an answer, and nothing is left for it to wait for.
-    if (std::holds_alternative<store::WalkPage>(pending_->answer)) pending_.reset();
+    if (std::holds_alternative<ChunkPage>(pending_->answer)) pending_.reset();
   }
 }
 

@@ -56,11 +56,22 @@ class Source final : public SourceSession {
   struct WalkRequest {
     SegmentId segment;
     std::optional<SlotKey> from;
+    std::optional<Position> since;
+    bool names = false;
   };
   struct ActiveWalk {
     SegmentId segment;
     std::unique_ptr<store::Walk> walk;
+    std::optional<Position> since;
+    bool names = false;
   };
+  // A page of a walk; of one since a position what is newer, and what the rest of it is.
+  struct ChunkPage {
+    store::WalkPage page;
+    std::optional<Chunk::Others> others;  // its names lie in `names`
+    std::string names;
+  };
+  static ChunkPage newer_than(Position since, bool names, store::WalkPage page);
   struct Fetch {
     FetchKeys asked;
     std::uint32_t done = 0;   // keys answered so far: a large answer comes in several messages
@@ -70,7 +81,7 @@ class Source final : public SourceSession {
     SegmentId segment;
     NamedPosition as_of;
     std::uint64_t credit = 0;
-    std::variant<store::WalkPage, std::string> answer;  // a Chunk's content, or an encoded message
+    std::variant<ChunkPage, std::string> answer;  // a Chunk's content, or an encoded message
   };
   // A record over part_bytes, on its way in parts; paid for as a whole when it began.
   struct Large {

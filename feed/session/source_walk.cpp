@@ -40,7 +40,7 @@ bool Source::take_page() {
   while (walks_.size() < options_.walks_at_once && !walks_waiting_.empty()) {
     WalkRequest next = std::move(walks_waiting_.front());
     walks_waiting_.pop_front();
-    walks_.push_back({next.segment, store_.begin_walk(next.segment, filter_->scope(), std::move(next.from))});
+    walks_.push_back({next.segment, store_.begin_walk(next.segment, filter_->scope(), std::move(next.from)), next.since, next.names});
   }
   if (walks_.empty()) return false;
   if (credit_ < static_cast<std::int64_t>(options_.chunk_bytes) && (credit_ <= 0 || credit_ < window_)) return false;
@@ -50,15 +50,46 @@ bool Source::take_page() {
     Segment& s = at(id);
     if (s.positioned && !near_head(id)) continue;
     walk_from_ = (walk_from_ + i + 1) % walks_.size();
-    store::WalkPage page = active.walk->next({options_.chunk_records, std::min<std::size_t>(options_.chunk_bytes, static_cast<std::size_t>(credit_))});
-    const std::uint64_t bytes = page.table.size() + page.records.size();
-    const NamedPosition as_of = named(id, page.as_of);
+    ChunkPage page{active.walk->next({options_.chunk_records, std::min<std::size_t>(options_.chunk_bytes, static_cast<std::size_t>(credit_))}), {}, {}};
+    if (active.since) page = newer_than(*active.since, active.names, std::move(page.page));
+    const std::uint64_t bytes = page.page.table.size() + page.page.records.size() + page.names.size();
+    const NamedPosition as_of = named(id, page.page.as_of);
     if (as_of.at.generation > s.lineage_told) queue({.kind = Control::Kind::subscribed, .segment = id, .subscription = s.subscription});
     pending_ = Pending{id, as_of, bytes, std::move(page)};
     if (s.positioned && s.told < as_of.at) tail_.insert(id);
     return true;
   }
   return false;
+}
+
+Source::ChunkPage Source::newer_than(Position since, bool names, store::WalkPage page) {
+  ChunkPage out;
+  Chunk::Others& others = out.others.emplace();
+  std::string table, records;
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < row_count(page.table); ++i) {
+    const RecordRow row = read_row(page.table, i);
+    const std::string_view bytes = std::string_view(page.records).substr(offset, row.length);
+    offset += row.length;
+    const RecordView record = trusted_record(bytes);
+    if (record.position() > since) {
+      append_row(table, row);
+      records.append(bytes);
+      continue;
+    }
+    const Digest digest = record_digest(record.entry, record.item_version);
+    others.digest += digest;
+    ++others.count;
+    if (!names) continue;
+    const std::uint32_t name = digest.name();
+    out.names.append(reinterpret_cast<const char*>(&name), sizeof name);
+  }
+  page.table = std::move(table);
+  page.records = std::move(records);
+  page.count -= others.count;
+  page.digest -= others.digest;
+  out.page = std::move(page);
+  return out;
 }
 
 void Source::send_pending(std::string& out) {
@@ -72,10 +103,13 @@ void Source::send_pending(std::string& out) {
     out.append(*message);
     return;
   }
-  const store::WalkPage& page = std::get<store::WalkPage>(pending.answer);
+  const ChunkPage& chunk = std::get<ChunkPage>(pending.answer);
+  const store::WalkPage& page = chunk.page;
   const bool last = !page.to;
   ZARIS_ASSERT(!s.positioned || s.told == pending.as_of.at, to_string(s.told), to_string(pending.as_of.at));
-  encode_to(out, GatewayMessage{Chunk{id, page.from, page.to, pending.as_of, page.count, page.digest, last, page.table, page.records}});
+  Chunk message{id, page.from, page.to, pending.as_of, page.count, page.digest, last, page.table, page.records, chunk.others};
+  if (message.others) message.others->names = chunk.names;
+  encode_to(out, GatewayMessage{message});
   ++counters_.chunks;
   counters_.chunk_records += page.count;
   if (!s.positioned) {  // a walk that began with nothing: here its runs begin

@@ -48,6 +48,7 @@ void Lane::foresee(const Piece& piece) {
       if (!high_ || high_->at < piece.last->at) high_ = piece.last;
       break;
     case ApplyKind::range:
+    case ApplyKind::delta:
       low_ = high_ = horizon_ = piece.range->as_of;
       last_key_ = piece.range->to;
       phase_ = piece.range->final ? Phase::stream : Phase::bootstrap;
@@ -62,7 +63,6 @@ void Lane::foresee(const Piece& piece) {
       high_ = later(piece.repair->surviving, *horizon_);
       break;
     case ApplyKind::check: break;
-    case ApplyKind::delta: ZARIS_ASSERT(false, static_cast<int>(piece.kind));
   }
 }
 
@@ -111,7 +111,7 @@ Flight* Lane::next_to_send(const Limits& limits, std::uint64_t id, SessionId ses
   // Which generation the target is in is known from its first answer only; before it no token can be foreseen.
   if (busy >= (generation_ ? limits.in_flight : 1)) return nullptr;
   Flight& flight = flights_[flights_.size() - waiting_];
-  if (limits.one_range_at_a_time && busy > 0 && (flight.piece.kind == ApplyKind::range || flight.piece.kind == ApplyKind::repair)) return nullptr;
+  if (limits.one_range_at_a_time && busy > 0 && flight.piece.may_remove()) return nullptr;
   flight.session = session;
   flight.expected = token_;
   flight.result = MarkToken{generation_.value_or(token_ ? token_->target_generation : Generation{}), session,
@@ -316,6 +316,9 @@ Lane::Verdict Lane::answer(std::uint64_t id, const Result<ApplyAnswer>& answer, 
     case Status::item_too_large:
     case Status::capacity_exceeded: return block(index, Verdict::refused);
     case Status::would_lose: return block(index, Verdict::would_lose);
+    case Status::range_differs: return block(index, Verdict::differs);
+    case Status::unsupported:  // an owner of an older build: all of the range then
+      return block(index, flights_[index].piece.kind == ApplyKind::delta ? Verdict::differs : Verdict::failed);
     case Status::removal_limit: return block(index, Verdict::removal_limit);
     case Status::term_superseded:
     case Status::epoch_superseded: return block(index, Verdict::superseded);

@@ -104,6 +104,7 @@ class Lane {
     refused,         // the target will never take a record of it as things are: the segment stops
     would_lose,      // records of the target's own stand in the way: blocked until keep_and_retry
     removal_limit,   // too much would be removed: blocked
+    differs,         // a delta's unchanged keys are others there: blocked, and to be asked for anew
     superseded,      // another follower or another site has the link
     opened_anew,     // for another source, or by another follower with another scope
     failed,          // anything else that a repeat will not heal: blocked

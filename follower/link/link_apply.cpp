@@ -65,7 +65,7 @@ void LinkCore::send(std::size_t index, const Flight& flight) {
   batch.closed_time_us = piece.closed_time_us;
   batch.kind = piece.kind;
   batch.durability = config_.durability;
-  if (piece.kind == ApplyKind::range || piece.kind == ApplyKind::repair) batch.removals_left = lane.removals_left;
+  if (piece.may_remove()) batch.removals_left = lane.removals_left;
   if (piece.kind == ApplyKind::check) batch.removals_left = mends_left_;
   batch.range = piece.range;
   batch.repair = piece.repair;
@@ -126,6 +126,7 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
       return stop_segment(segment, code, text);
     }
     case Lane::Verdict::would_lose: return on_would_lose(index, id, *answer);
+    case Lane::Verdict::differs: return delta_differs(segment, why);
     case Lane::Verdict::removal_limit:
       log(LogLine::Level::error, "large_removal",
           fmt::format("segment {}: {} more live keys would be removed, {} are left of what may go unasked; {}", segment.id.value(),
@@ -232,6 +233,7 @@ void LinkCore::count_done(SegmentState& segment, const Flight& flight) {
   counted_.removed_records += flight.removed;
   counted_.conflicts += flight.conflicts;
   counted_.applied_bytes += piece.records.size();
+  if (piece.kind == ApplyKind::delta) counted_.kept_records += piece.range->equal->count;
   segment.records_applied += flight.applied;
   segment.bytes_applied += piece.records.size();
   bytes_since_commit_ += piece.records.size();
@@ -263,7 +265,7 @@ void LinkCore::settle_lane(std::size_t index) {
     }
     count_done(segment, flight);
     if (lane.removals_left != ~std::uint64_t{0}) {
-      const std::uint64_t taken = flight.piece.kind == ApplyKind::range ? flight.removed : flight.piece.kind == ApplyKind::repair ? flight.removed + flight.replaced : 0;
+      const std::uint64_t taken = flight.piece.kind == ApplyKind::range || flight.piece.kind == ApplyKind::delta ? flight.removed : flight.piece.kind == ApplyKind::repair ? flight.removed + flight.replaced : 0;
       lane.removals_left -= std::min(lane.removals_left, taken);
     }
     grant(segment, flight.piece.credit);

@@ -94,6 +94,8 @@ struct SegmentState {
 
   // Bootstrap.
   bool bootstrapping = false;
+  enum class Delta : std::uint8_t { summed, named, none };  // how much is asked about what did not change
+  Delta delta = Delta::summed;
   bool rewind = false;                     // an operator's rewind waits for this segment's bootstrap
   bool rewind_begun = false;
   bool removal_accepted = false;
@@ -198,6 +200,7 @@ class LinkCore final : public Link {
   void subscribe(SegmentState& segment);
   void flush_subscribes();
   void park(SegmentState& segment, bool halt, MonoMicros delay, std::string code, std::string why);
+  void delta_differs(SegmentState& segment, const std::string& why);
   void stop_segment(SegmentState& segment, std::string code, std::string why);
   void resume_parked();
   void refresh_durable(SegmentState& segment);

@@ -210,7 +210,7 @@ void LinkCore::on_run(FeedConnection& feed, SegmentState& segment, const feed::R
 
 void LinkCore::on_chunk(FeedConnection& feed, const feed::Chunk& m) {
   feed.data = now_;
-  const std::uint64_t bytes = m.table.size() + m.records.size();
+  const std::uint64_t bytes = m.bytes();
   queue_bytes_ += bytes;
   SegmentState* segment = find_segment(m.segment);
   if (segment == nullptr || segment->stage != SegmentStage::streaming) {
@@ -221,7 +221,7 @@ void LinkCore::on_chunk(FeedConnection& feed, const feed::Chunk& m) {
   segment->heard = true;
   segment->received = m.as_of;
   if (!segment->head || *segment->head < m.as_of.at) segment->head = m.as_of.at;
-  progress_.records(m.count);
+  progress_.records(m.count + (m.others ? m.others->count : 0));
   const auto lanes = lanes_of(*segment);
   const auto make = [&](const Lane& lane) {
     Piece piece;
@@ -250,7 +250,16 @@ void LinkCore::on_chunk(FeedConnection& feed, const feed::Chunk& m) {
   };
   if (lanes.size() == 1) {
     if (!wants(0)) return grant(*segment, bytes);
+    if (m.others && m.table.size() + m.records.size() > target_->request_bytes_max) {  // it cannot be cut: nobody knows the digest of a part
+      grant(*segment, bytes);
+      segment->delta = SegmentState::Delta::named;
+      return delta_differs(*segment, "a chunk is larger than the target takes at once");
+    }
     Piece piece = make(lanes[0]);
+    if (m.others) {
+      piece.kind = ApplyKind::delta;
+      piece.range->equal = ApplyRange::Equal{m.others->count, m.others->digest, m.others->names};
+    }
     piece.table = m.table;
     piece.records = m.records;
     piece.message = feed.message;

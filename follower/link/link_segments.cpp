@@ -100,6 +100,7 @@ void LinkCore::open_marks(SegmentState& segment, const std::vector<MarkDecision>
   const auto first = std::find_if(plan.begin(), plan.end(), [](const auto& d) { return d.plan == MarkPlan::open; });
   segment.stage = SegmentStage::opening;
   segment.bootstrapping = true;
+  segment.delta = SegmentState::Delta::summed;
   if (segment.rewind) segment.rewind_begun = true;
   ++segment.bootstraps;
   ++counted_.bootstraps_by_reason[static_cast<std::size_t>(first->reason)];
@@ -111,6 +112,9 @@ void LinkCore::open_marks(SegmentState& segment, const std::vector<MarkDecision>
     if (plan[i].plan != MarkPlan::open) continue;
     Piece piece;
     piece.kind = ApplyKind::open;
+    // What this side holds is as of where the mark stands. If that is true only what is newer has to come, and every chunk proves it.
+    const auto& mark = lanes_[segment.first_lane + i].mark();
+    if (plan[i].reason == BootstrapReason::below_floor && mark && mark->phase == Phase::stream) piece.prev = mark->low;
     queue(segment.first_lane + i, std::move(piece));
   }
   refresh_durable(segment);
@@ -125,6 +129,11 @@ void LinkCore::subscribe(SegmentState& segment) {
     places.push_back({&*lane.mark(), lane.first_slot()});
   }
   auto request = subscribe_request(segment.id, segment.root.history, first_slot(segment.id, source_segments_), places);
+  // A chunk speaks of all its range: of several target segments none could tell whether its part is the same.
+  if (request.walk && places.size() == 1 && segment.delta != SegmentState::Delta::none) {
+    request.walk->since = places.front().mark->since;
+    request.walk->names = request.walk->since && segment.delta == SegmentState::Delta::named;
+  }
   segment.received = request.low;
   segment.stage = SegmentStage::subscribing;
   segment.asked = now_;
@@ -161,6 +170,15 @@ void LinkCore::park(SegmentState& segment, bool halt, MonoMicros delay, std::str
   segment.code = std::move(code);
   segment.why = std::move(why);
   any_parked_ = true;
+}
+
+// What the source says has not changed is not what is here: keys are gone there, which names tell; or it never was, and then all is copied.
+void LinkCore::delta_differs(SegmentState& segment, const std::string& why) {
+  using Delta = SegmentState::Delta;
+  segment.delta = segment.delta == Delta::summed ? Delta::named : Delta::none;
+  log(LogLine::Level::debug, "delta_differs", fmt::format("segment {}: {}; {}", segment.id.value(), why,
+                                                          segment.delta == Delta::named ? "its unchanged keys are asked for by name" : "the rest is copied whole"));
+  park(segment, true, 0, "range_differs", why);
 }
 
 // The target will not take a record, or the operator's files are full: this segment waits, loudly; the others go on.

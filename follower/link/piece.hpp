@@ -36,6 +36,10 @@ struct Piece {
   std::uint64_t credit = 0;               // bytes that go back to the feed when it is done
   std::shared_ptr<JoinedBytes> joined;    // only of a piece that others were joined to; `own` keeps it alive too
 
+  // Keys that it does not bring may go: then the removal budget has to be exact.
+  [[nodiscard]] bool may_remove() const {
+    return kind == ApplyKind::range || kind == ApplyKind::repair || (kind == ApplyKind::delta && !range->equal->names.empty());
+  }
   [[nodiscard]] std::uint64_t rows() const { return table.size() / 8; }
   [[nodiscard]] std::uint64_t bytes() const { return table.size() + records.size(); }
 };

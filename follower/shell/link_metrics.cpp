@@ -10,7 +10,7 @@ using admin::MetricFamily;
 using admin::MetricType;
 
 enum Family : std::size_t {
-  state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, applied_bytes, conflicts, rollbacks, rolled_back, gaps,
+  state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, kept, applied_bytes, conflicts, rollbacks, rolled_back, gaps,
   target_rollbacks, mark_behind, mark_ahead, mark_gaps, retries, reconnects, bootstrap_ratio, verify_rounds, verify_progress, verified_as_of, verify_records, verify_bytes, divergent_keys, divergences,
   repaired_keys, memory_slots, queue_bytes, apply_delay, caught_up, loss_seconds, loss_revisions,
   loss_bytes, cursor_age, cursor_commits, store_map, store_used, store_errors, store_set_aside, commit_seconds_family, count
@@ -28,6 +28,7 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_bootstraps_total", MetricType::counter, "link; reason: new, below_floor, unknown_lineage, horizon, target_lost, rewind, accepted, scope", "Segments copied from the beginning, by reason."},
     {"zaris_stream_ends_total", MetricType::counter, "link; reason", "Segments' streams that the source ended, by its reason."},
     {"zaris_link_entries_total", MetricType::counter, "link; result: applied, skipped, removed", "Changes settled at the target by outcome."},
+    {"zaris_link_kept_entries_total", MetricType::counter, "link", "Records that copies found in place by their digests, so that they did not cross."},
     {"zaris_link_applied_bytes_total", MetricType::counter, "link", "Bytes of records applied."},
     {"zaris_link_conflicts_total", MetricType::counter, "link", "Records that the target itself had written and that the source's replaced; what was there is in the conflict log."},
     {"zaris_link_rollbacks_total", MetricType::counter, "link", "Segments of which the source had lost newest writes that the target held, and which were put right."},
@@ -114,6 +115,7 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   put_with(entries, number(s.applied_records), "result", "applied");
   put_with(entries, number(s.skipped_records), "result", "skipped");
   put_with(entries, number(s.removed_records), "result", "removed");
+  put(kept, number(s.kept_records));
   put(applied_bytes, number(s.applied_bytes));
   put(conflicts, number(s.conflicts));
   put(rollbacks, number(s.repairs));

@@ -80,7 +80,7 @@ ordered_json to_json(const LinkStatus& s) {
       {"loss_if_promoted_now", {{"seconds", s.staleness_seconds}, {"revisions", known(s.backlog_revisions)}, {"bytes", known(s.backlog_bytes)}}},
       {"segments_by_phase", {{"bootstrap", s.segments_bootstrap}, {"stream", s.segments_stream}, {"repair", s.segments_repair}, {"stopped", s.segments_stopped}}},
       {"bootstrap",
-       {{"segments_done", s.bootstrap_segments_done}, {"segments_total", s.bootstrap_segments_total}, {"records", s.bootstrap_records},
+       {{"segments_done", s.bootstrap_segments_done}, {"segments_total", s.bootstrap_segments_total}, {"records", s.bootstrap_records}, {"kept_total", s.kept_records},
         {"eta_seconds", s.bootstrap_eta_seconds ? ordered_json(*s.bootstrap_eta_seconds) : ordered_json(nullptr)}}},
       {"bootstraps_total", std::move(bootstraps)},
       {"applied_total", s.applied_records},

@@ -58,6 +58,7 @@ void Checker::check_chunk(const feed::Chunk& chunk) {
     sent.emplace(std::move(key), record->position());
   }
   if (digest != chunk.digest || sent.size() != chunk.count) return world_.broken("chunk_digest", "digest or count is not that of the records");
+  std::uint64_t others = 0;
   for (std::uint32_t i = 0; i < keys_.size(); ++i) {
     const Key& key = keys_[i];
     if (key.source_segment != chunk.segment || !key.in_scope) continue;
@@ -66,12 +67,21 @@ void Checker::check_chunk(const feed::Chunk& chunk) {
     const Version* version = life->at(i, chunk.as_of.at.revision);
     const auto found = sent.find(place);
     const bool live = version && version->live();
+    if (live && chunk.others && found == sent.end()) {  // which of them may be left out is for the target to find out
+      ++others;
+      continue;
+    }
     if (live != (found != sent.end()) || (live && found->second != version->at)) {
       return world_.broken("chunk_whole", fmt::format("segment {} as of {}: key {} is {}, the source had {}", chunk.segment.value(), to_string(chunk.as_of.at),
                                                       printable(key.bytes, 32), found == sent.end() ? "left out" : to_string(found->second),
                                                       live ? to_string(version->at) : "none"));
     }
   }
+  if (chunk.others && others != chunk.others->count) {
+    return world_.broken("chunk_others", fmt::format("segment {} as of {}: {} keys are said not to have changed, the source had {} more than were sent",
+                                                     chunk.segment.value(), to_string(chunk.as_of.at), chunk.others->count, others));
+  }
+  if (chunk.others) world_.probes.hit(chunk.others->names.empty() ? "chunk: what changed" : "chunk: what changed, and names");
   // Probe: the walk stands inside one slot, and that slot got a key since its last page.
   std::optional<SlotKey>& at = walks_[chunk.segment.value()];
   if (chunk.from && at && *chunk.from == *at && chunk.to && chunk.from->slot == chunk.to->slot) {

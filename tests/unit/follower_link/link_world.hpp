@@ -163,7 +163,7 @@ struct World {
     say(batch);
   }
   void chunk(std::size_t segment, std::optional<SlotKey> from, std::optional<SlotKey> to, std::uint64_t as_of,
-             const std::vector<std::uint16_t>& slots = {}) {
+             const std::vector<std::uint16_t>& slots = {}, std::optional<feed::Chunk::Others> others = {}) {
     std::string table, records;
     for (const auto slot : slots) {
       append_row(table, {10, 0, Slot{slot}, 0});
@@ -178,6 +178,7 @@ struct World {
     c.last = !to;
     c.table = table;
     c.records = records;
+    c.others = others;
     segments[segment].head = std::max(segments[segment].head, c.as_of.at);
     say(c);
   }
@@ -242,6 +243,7 @@ struct World {
     if (b.kind == ApplyKind::open) {
       m.source_cluster = b.source_cluster;
       m.history = b.history;
+      m.since = b.prev;
     } else if (b.kind == ApplyKind::stream) {
       if (!m.low || m.low->at < b.last->at) m.low = b.last;
       if (!m.high || m.high->at < b.last->at) m.high = b.last;
@@ -264,6 +266,7 @@ struct World {
       m.low = m.high = m.horizon = b.range->as_of;
       m.last_key = b.range->final ? std::nullopt : b.range->to;
       m.phase = b.range->final ? Phase::stream : Phase::bootstrap;
+      if (b.range->final) m.since.reset();
     }
     m.site_epoch = b.site_epoch;
     m.follower_term = b.follower_term;

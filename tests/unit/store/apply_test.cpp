@@ -67,7 +67,7 @@ TEST_F(Apply, WhoIsAdmitted) {
       {"a link that is not open", [](ApplyBatch& batch) { batch.link = "other"; }, Status::mark_gap},
       {"a run that starts above low", [](ApplyBatch& batch) { batch.prev->at.revision = Revision{batch.prev->at.revision.value() + 1}; }, Status::invalid_argument},
       {"no such segment", [](ApplyBatch& batch) { batch.target_segment = SegmentId{9}; }, Status::invalid_argument},
-      {"a later package's kind", [](ApplyBatch& batch) { batch.kind = ApplyKind::delta; }, Status::unsupported},
+      {"a delta of no range", [](ApplyBatch& batch) { batch.kind = ApplyKind::delta; }, Status::invalid_argument},
       {"a table that does not fit", [](ApplyBatch& batch) { batch.records.remove_suffix(1); }, Status::invalid_argument},
   };
   for (const Case& c : cases) {
