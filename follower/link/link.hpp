@@ -185,6 +185,7 @@ struct LinkStatus {
   std::uint64_t applied_records = 0, applied_bytes = 0, skipped_records = 0, removed_records = 0, conflicts = 0;
   std::uint64_t kept_records = 0;                  // that copies found in place by their digests: they did not cross
   std::uint64_t repairs = 0, rolled_back_records = 0;  // of segments whose source had lost a tail; records that this took away or replaced
+  std::uint64_t repair_bytes = 0;                  // keys that were asked for, and records that came
   std::uint64_t gap_errors = 0, mark_behind_cursor = 0, mark_ahead_of_cursor = 0, target_rollbacks = 0, reconnects = 0;
   std::map<std::string, std::uint64_t> stream_ends;
   std::uint64_t queue_bytes = 0;

@@ -126,6 +126,7 @@ void LinkCore::fetch_keys(SegmentState& segment) {
     bytes += key.size();
     if (bytes > SegmentRepair::fetch_bytes_most && !request.keys.empty()) break;
     request.keys.push_back(key);
+    counted_.repair_bytes += key.size();
   }
   feed->reader->fetch(std::move(request));
   feed->may_send = true;
@@ -145,6 +146,7 @@ void LinkCore::on_records(FeedConnection& feed, const feed::Records& m) {
     queue_bytes_ -= bytes;
     return feed.reader->grant(bytes);
   }
+  counted_.repair_bytes += bytes;
   SegmentRepair& repair = *segment->repair;
   const std::size_t rows = row_count(m.table), count = rows + m.missing.size(), group = repair.asked_to - repair.fetched;
   if (!table_fits(m.table, m.records.size()) || m.begin != repair.fetched - repair.question || count == 0 || count > group || m.more != (count < group)) {

@@ -10,7 +10,7 @@ using admin::MetricFamily;
 using admin::MetricType;
 
 enum Family : std::size_t {
-  state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, kept, applied_bytes, conflicts, rollbacks, rolled_back, gaps,
+  state, held, staleness, heads_age, lag_revisions, lag_revisions_max, lag_bytes, segments, bootstraps, stream_ends, entries, kept, applied_bytes, conflicts, rollbacks, rolled_back, repair_bytes, gaps,
   target_rollbacks, mark_behind, mark_ahead, mark_gaps, retries, reconnects, bootstrap_ratio, verify_rounds, verify_progress, verified_as_of, verify_records, verify_bytes, divergent_keys, divergences,
   repaired_keys, memory_slots, queue_bytes, apply_delay, caught_up, loss_seconds, loss_revisions,
   loss_bytes, cursor_age, cursor_commits, store_map, store_used, store_errors, store_set_aside, commit_seconds_family, count
@@ -33,6 +33,7 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_conflicts_total", MetricType::counter, "link", "Records that the target itself had written and that the source's replaced; what was there is in the conflict log."},
     {"zaris_link_rollbacks_total", MetricType::counter, "link", "Segments of which the source had lost newest writes that the target held, and which were put right."},
     {"zaris_link_rolled_back_entries_total", MetricType::counter, "link", "Records that this took away or replaced; each is in the conflict log."},
+    {"zaris_link_repair_bytes_total", MetricType::counter, "link", "Bytes that crossed for it: keys that the source was asked for, and the records that came."},
     {"zaris_link_gap_errors_total", MetricType::counter, "link", "Runs that did not start where the last one ended. Must stay 0."},
     {"zaris_link_target_rollbacks_total", MetricType::counter, "link", "Segments whose target held less than it had acknowledged."},
     {"zaris_link_mark_behind_cursor_total", MetricType::counter, "link", "Cursors above the target's mark, corrected."},
@@ -120,6 +121,7 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   put(conflicts, number(s.conflicts));
   put(rollbacks, number(s.repairs));
   put(rolled_back, number(s.rolled_back_records));
+  put(repair_bytes, number(s.repair_bytes));
   put(gaps, number(s.gap_errors));
   put(target_rollbacks, number(s.target_rollbacks));
   put(mark_behind, number(s.mark_behind_cursor));

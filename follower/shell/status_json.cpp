@@ -90,6 +90,7 @@ ordered_json to_json(const LinkStatus& s) {
       {"conflicts_total", s.conflicts},
       {"rollbacks_total", s.repairs},
       {"rolled_back_total", s.rolled_back_records},
+      {"repair_bytes_total", s.repair_bytes},
       {"gap_errors_total", s.gap_errors},
       {"target_rollbacks_total", s.target_rollbacks},
       {"mark_behind_cursor_total", s.mark_behind_cursor},

@@ -128,11 +128,13 @@ def main():
             untold_and_lost += len(writer.untold - there)
             status = processes.link_status(follower, "l")
             print(f"{number + 1}: {victim.name}: {survived} survived, {lost} lost, all of them its tail; ends of streams {status['stream_ends_total']}, copies {status['bootstraps_total']}, "
-                  f"{status['rolled_back_total']} records of {status['rollbacks_total']} segments rolled back", flush=True)
+                  f"{status['rolled_back_total']} records of {status['rollbacks_total']} segments rolled back, {status['repair_bytes_total']} bytes crossed for it", flush=True)
         assert lost_at_all > 0, "no tail was lost, so that nothing was shown"
         if arguments.ship == "committed":
             at_most = lost_at_all + untold_and_lost
             assert 0 < status["rolled_back_total"] <= at_most, f"{status['rolled_back_total']} records were put right, {at_most} were lost"
+            # A key that is gone at the source costs its name; nothing else of its segment crosses.
+            assert status["repair_bytes_total"] <= 64 * at_most, f"{status['repair_bytes_total']} bytes crossed to put {status['rolled_back_total']} records right"
             assert status["bootstraps_total"]["unknown_lineage"] == 0, f"segments were copied anew: {status['bootstraps_total']}"
     print("1 passed, 0 failed")
 
