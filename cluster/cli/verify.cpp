@@ -24,25 +24,28 @@ const Sheet round_sheet{{{"link", "/link"},
                          {"records compared", "/last_records", Kind::count},
                          {"took", "/last_seconds", Kind::seconds},
                          {"keys that differ", "/divergent_keys", Kind::count},
+                         {"repaired in it", "/last_repaired", Kind::count},
                          {"repaired so far", "/repaired_total", Kind::count},
                          {"segments left out", "/left_out", Kind::count}},
                         "/link"};
 const Sheet key_sheet{{{"SEGMENT", "/segment"}, {"KEY", "/key"}, {"AT THE TARGET", "/how"}, {"AS OF", "/as_of"}}, "/key"};
 
 std::uint64_t rounds(const ordered_json& verify, const char* result) { return verify.at("rounds_total").value(result, std::uint64_t{0}); }
-std::uint64_t rounds(const ordered_json& verify) { return rounds(verify, "equal") + rounds(verify, "different") + rounds(verify, "incomplete"); }
+std::uint64_t rounds(const ordered_json& verify) {
+  return rounds(verify, "equal") + rounds(verify, "repaired") + rounds(verify, "different") + rounds(verify, "incomplete");
+}
 
 int report(const Context& context, const std::string& link, ordered_json verify) {
-  const bool different = verify.value("last_result", "") == "different", partly = verify.value("last_result", "") == "incomplete";
-  ordered_json out{{"link", link}, {"result", different ? "different" : partly ? "incomplete" : "equal"}};
+  const std::string result = verify.value("last_result", "");
+  ordered_json out{{"link", link}, {"result", result}};
   for (auto& [key, value] : verify.items()) out[key] = value;
   print_one(context.format, round_sheet, out);
   if ((context.format == Format::table || context.format == Format::wide) && !out["keys"].empty()) {
     write_out("\n");
     print_rows(Format::table, key_sheet, out["keys"]);
   }
-  if (different) return exit_no;
-  return partly ? exit_partly : exit_ok;
+  if (result == "equal") return exit_ok;
+  return result == "incomplete" ? exit_partly : exit_no;
 }
 
 int verify(const Context& context, const std::string& name) {
@@ -87,7 +90,7 @@ int verify(const Context& context, const std::string& name) {
 
 void add_verify(CLI::App& app, Context& context) {
   auto name = std::make_shared<std::string>();
-  CLI::App* sub = add_verb(app, "verify", "read everything that a link has copied at both ends and compare it, beside all traffic (exit 0 equal, 1 different, 8 not through in time, 11 equal as far as it could be looked at)",
+  CLI::App* sub = add_verb(app, "verify", "read everything that a link has copied at both ends and compare it, beside all traffic (exit 0 equal, 1 different or repaired, 8 not through in time, 11 equal as far as it could be looked at)",
                            "zaris verify a-to-b\nzaris verify a-to-b --timeout 2h -o json\nzaris verify a-to-b --admin http://10.0.0.7:7891");
   sub->add_option("NAME", *name, "the link")->required();
   sub->callback([&context, name] { context.action = [&context, name] { return verify(context, *name); }; });

@@ -9,7 +9,7 @@ namespace zaris::protocol {
 void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch& batch, std::uint16_t flags) {
   const std::size_t at = begin_frame(out, Opcode::apply_batch, flags, correlation);
   Packer pack(out);
-  pack.array(batch.source_segments != 0 ? 19 : batch.may_lose.empty() ? 17 : 18);
+  pack.array(!batch.may_lose_names.empty() ? 20 : batch.source_segments != 0 ? 19 : batch.may_lose.empty() ? 17 : 18);
   pack.str(batch.link);
   pack.u64(batch.source_cluster.value());
   pack.u64(batch.history.value());
@@ -56,10 +56,14 @@ void encode_apply(std::string& out, std::uint32_t correlation, const ApplyBatch&
   if (!batch.may_lose.empty()) {
     pack.array(static_cast<std::uint32_t>(batch.may_lose.size()));
     for (const std::string& key : batch.may_lose) pack.bin(key);
-  } else if (batch.source_segments != 0) {
+  } else if (batch.source_segments != 0 || !batch.may_lose_names.empty()) {
     pack.nil();
   }
-  if (batch.source_segments != 0) pack.uint(batch.source_segments);
+  if (batch.source_segments != 0 || !batch.may_lose_names.empty()) pack.uint(batch.source_segments);
+  if (!batch.may_lose_names.empty()) {
+    pack.array(static_cast<std::uint32_t>(batch.may_lose_names.size()));
+    for (const std::uint64_t name : batch.may_lose_names) pack.u64(name);
+  }
   end_frame(out, at, batch.table.size() + batch.records.size());
 }
 
@@ -145,6 +149,12 @@ bool decode(std::string_view body, ApplyBatch& out) {
   const std::uint64_t source_segments = places.uint();
   if (source_segments > 16'384) in.fail();
   out.source_segments = static_cast<std::uint32_t>(source_segments);
+  out.may_lose_names.clear();
+  if (places.take()) {
+    const std::uint32_t count = read_count(in, may_lose_max);
+    if (count > out.may_lose.size()) in.fail();
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) out.may_lose_names.push_back(in.uint());
+  }
   places.finish();
   if (!in.ok()) return false;
   const std::string_view rest = in.rest();

@@ -21,6 +21,11 @@ Digest Digest::from_bytes(const char in[16]) {
   return {__builtin_bswap64(parts[0]), __builtin_bswap64(parts[1])};
 }
 
+std::uint64_t record_name(std::string_view record) {
+  const std::uint64_t hash = XXH3_64bits(record.data(), record.size());
+  return hash == 0 ? 1 : hash;
+}
+
 Digest record_digest(std::string_view entry, std::uint32_t item_version) {
   const XXH128_hash_t content = XXH3_128bits(entry.data(), entry.size());
   char block[20];

@@ -32,6 +32,9 @@ struct Digest {
   [[nodiscard]] std::uint32_t name() const { return static_cast<std::uint32_t>(low); }
 };
 
+// Of a record's bytes, all of them, to tell one write of a key from the next; never 0.
+[[nodiscard]] std::uint64_t record_name(std::string_view record);
+
 // One live record's term.
 [[nodiscard]] Digest record_digest(std::string_view entry, std::uint32_t item_version);
 

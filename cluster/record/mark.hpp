@@ -115,6 +115,9 @@ struct ApplyBatch {
   std::optional<ApplyRepair> repair;        // kind repair; a key that the source has not is a tombstone of cause 4 among the records
   // Names of records that the batch may take away, as answered by WouldLose: those with origin nil; of a check that mends, any.
   std::vector<std::string> may_lose;
+  // Which write of each of them (record_name of it): another one that has come since is named anew. 0, or none at all: whatever it is by now;
+  // what it was then is in the answer.
+  std::vector<std::uint64_t> may_lose_names;
   std::string_view table;                   // record_table.hpp
   std::string_view records;
 };
@@ -135,7 +138,7 @@ struct ApplyAnswer {
   Position target_position;
   std::uint64_t marks_version = 0;          // of the target segment's marks with this one, for who waits for replicas; not sent
   std::uint64_t removal_count = 0;          // RemovalLimit: how many it would have been
-  std::vector<LostRecord> would_lose;       // WouldLose, at most 1,000 of them; of a check that came with records: those that differ, likewise
+  std::vector<LostRecord> would_lose;       // WouldLose, at most 1,000 of them; Ok: those that went under a name of 0; of a check that came with records: those that differ, likewise
   std::uint64_t differing = 0;              // of a check: keys that differ; where only digests were compared: 1
   std::uint64_t memory_slots = 0;           // of a check with records: slots whose bytes are not those that were written here
   std::string reason;                       // for people; empty for ok

@@ -3,7 +3,7 @@
 #pragma once
 #include <optional>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "cluster/store/store_impl.hpp"
@@ -51,6 +51,7 @@ class Applier {
   bool apply_repair();
   bool apply_check();
   bool range_equals();
+  [[nodiscard]] bool rolled_back(Word word) const;
   bool records_in_range();        // and in order; none is newer than the range
   [[nodiscard]] bool is_delta() const { return batch_.kind == ApplyKind::delta; }
   [[nodiscard]] bool only_reads() const { return batch_.kind == ApplyKind::check && !batch_.range->mend; }
@@ -75,7 +76,8 @@ class Applier {
   std::vector<Incoming> incoming_;
   std::vector<std::uint32_t> by_hash_;   // open addressing: index + 1
   std::vector<Removal> removals_;
-  std::unordered_set<std::string_view> may_lose_;
+  std::unordered_map<std::string_view, std::uint64_t> may_lose_;  // which write of it; 0: any
+  std::vector<LostRecord> lost_;         // went under a name of 0: told once all is done
   Segment* segment_ = nullptr;
   std::shared_ptr<const Links::Table> links_;
   const LinkRegistration* link_ = nullptr;

@@ -83,7 +83,7 @@ bool Applier::decode() {
     header.origin = Origin{batch_.source_cluster, in.source};
     wrap_entry(in.block.data(), in.entry, header);
   }
-  may_lose_.insert(batch_.may_lose.begin(), batch_.may_lose.end());
+  for (std::size_t i = 0; i < batch_.may_lose.size(); ++i) may_lose_.emplace(batch_.may_lose[i], i < batch_.may_lose_names.size() ? batch_.may_lose_names[i] : 0);
   if (ranged) index_incoming();
   return true;
 }
@@ -174,7 +174,11 @@ bool Applier::check_range() {
 }
 
 void Applier::note_loss(const KeyPlace& at, Word word) {
-  if (answer_.would_lose.size() >= would_lose_max || may_lose_.contains(at.key)) return;
+  if (const auto named = may_lose_.find(at.key); named != may_lose_.end()) {
+    if (named->second == 0 && lost_.size() < would_lose_max && !batch_.may_lose_names.empty()) lost_.push_back(LostRecord{std::string(at.key), std::string(held(word).bytes())});
+    if (named->second == 0 || named->second == record_name(held(word).bytes())) return;
+  }
+  if (answer_.would_lose.size() >= would_lose_max) return;
   answer_.would_lose.push_back(LostRecord{std::string(at.key), std::string(held(word).bytes())});
 }
 
@@ -286,6 +290,7 @@ ApplyAnswer Applier::run() {
       if (batch_.kind == ApplyKind::repair) good = apply_repair();
       if (batch_.kind == ApplyKind::check) good = apply_check();
     }
+    if (good && !lost_.empty()) answer_.would_lose = std::move(lost_);
     if (!good) {
       if (answer_.status != answer_.refused_status) answer_.refused_index.reset();
       answer_.applied = answer_.skipped = answer_.replaced = answer_.removed = answer_.conflicts = 0;

@@ -65,6 +65,14 @@ bool Applier::has_incoming(std::uint64_t hash, std::string_view key) const {
   return false;
 }
 
+// Under a mark that was put back to where it is known to be the source's still: what came from there behind that may be what the source has lost.
+bool Applier::rolled_back(Word word) const {
+  const auto& since = state_->mark.since;
+  if (!since || (word & word_foreign) == 0) return false;
+  const Origin origin = held(word).trailer().origin();
+  return origin.cluster == batch_.source_cluster && origin.at > since->at;
+}
+
 bool Applier::range_equals() {
   std::uint64_t count = 0;
   Digest digest;
@@ -101,7 +109,7 @@ bool Applier::apply_range() {
     if (!range_equals()) return refuse(Status::range_differs, "the range here has another count or digest");
   } else {
     for (const Incoming& in : incoming_) s.table(in.at.slot).prefetch(in.at.hash);
-    std::uint64_t live = 0;  // what has expired is there for nobody: it goes uncounted, and is nobody's loss
+    std::uint64_t live = 0, hidden = 0;  // what has expired is there for nobody: it goes uncounted, and is nobody's loss
     std::uint64_t others = 0;  // of a delta: what is here as it is at the source
     Digest digest;
     const auto named = is_delta() ? names_of(range.equal->names) : std::unordered_set<std::uint32_t>{};
@@ -121,9 +129,12 @@ bool Applier::apply_range() {
       const KeyPlace at{key, hash, slot, s.id};
       removals_.push_back(Removal{at});
       const WallMicros expires_us = expiry_of(word, held(word));
-      if (expires_us != 0 && expires_us <= now_) return;
+      if (expires_us != 0 && expires_us <= now_) {
+        ++hidden;
+        return;
+      }
       ++live;
-      if ((word & word_foreign) != 0) return;
+      if ((word & word_foreign) != 0 && !rolled_back(word)) return;
       ++answer_.conflicts;
       note_loss(at, word);
     });
@@ -136,12 +147,10 @@ bool Applier::apply_range() {
       if (old == nullptr || (*old & word_tombstone) != 0) continue;
       const Held h = held(*old);
       const bool same = h.entry() == in.entry && h.trailer().item_version() == in.item_version;
-      if ((*old & word_foreign) != 0) {
-        in.skipped = same && h.trailer().origin() == Origin{batch_.source_cluster, in.source};
-      } else if (!same) {
-        ++answer_.conflicts;
-        note_loss(in.at, *old);
-      }
+      if ((*old & word_foreign) != 0) in.skipped = same && h.trailer().origin() == Origin{batch_.source_cluster, in.source};
+      if (same || ((*old & word_foreign) != 0 && !rolled_back(*old))) continue;
+      ++answer_.conflicts;
+      note_loss(in.at, *old);
     }
     if (live > batch_.removals_left) {
       answer_.removal_count = live;
@@ -161,7 +170,7 @@ bool Applier::apply_range() {
     for (const Removal& removal : removals_) {
       store_.commit_tombstone(s, removal.at, s.find(removal.at), Deleted::by_repair, Origin{batch_.source_cluster, range.as_of.at}, now_, garbage_);
     }
-    answer_.removed = live;
+    answer_.removed = removals_.size() - hidden;
   }
   Mark mark = state_->mark;
   mark.low = mark.high = mark.horizon = range.as_of;

@@ -328,12 +328,22 @@ Lane::Verdict Lane::answer(std::uint64_t id, const Result<ApplyAnswer>& answer, 
   }
 }
 
-void Lane::keep_and_retry(const std::vector<std::string>& keys) {
+void Lane::keep_and_retry(const std::vector<Kept>& kept) {
+  constexpr std::uint32_t named_anew_most = 8;
   for (auto& flight : flights_) {
     if (flight.state != State::again) continue;
-    for (const auto& key : keys) {
-      if (std::find(flight.may_lose.begin(), flight.may_lose.end(), key) == flight.may_lose.end()) flight.may_lose.push_back(key);
+    bool anew = false;
+    for (const Kept& one : kept) {
+      const auto at = std::find(flight.may_lose.begin(), flight.may_lose.end(), one.key);
+      if (at == flight.may_lose.end()) {
+        flight.may_lose.push_back(one.key);
+        flight.may_lose_names.push_back(one.name);
+      } else {
+        anew = true;
+        flight.may_lose_names[static_cast<std::size_t>(at - flight.may_lose.begin())] = flight.named_anew >= named_anew_most ? 0 : one.name;
+      }
     }
+    flight.named_anew += anew ? 1 : 0;
     break;
   }
   blocked_ = false;

@@ -32,6 +32,8 @@ struct Flight {
   std::optional<MarkToken> expected;
   MarkToken result;                       // the token that it produces
   std::vector<std::string> may_lose;
+  std::vector<std::uint64_t> may_lose_names;  // of each: which write of it is safe
+  std::uint32_t named_anew = 0;               // how often one of them had been written again meanwhile
   // From the answer, for whoever counts.
   std::uint64_t applied = 0, skipped = 0, replaced = 0, removed = 0, conflicts = 0;
   std::optional<Mark> mark;
@@ -115,8 +117,13 @@ class Lane {
     out.clear();
     std::swap(out, done_);
   }
-  // The conflicts of the flight that was answered would_lose are safe: it is sent again, naming them.
-  void keep_and_retry(const std::vector<std::string>& keys);
+  // The conflicts of the flight that was answered would_lose are safe: it is sent again, naming them. A key that is written there faster than that goes
+  // whatever it is by then, after some tries: the answer says what it was.
+  struct Kept {
+    std::string key;
+    std::uint64_t name = 0;               // record_name
+  };
+  void keep_and_retry(const std::vector<Kept>& kept);
   [[nodiscard]] const Flight* find_flight(std::uint64_t id) const;
   // ReadMarks shows this mark, durable: flights that wait for it are done.
   void durable_mark(const Mark& mark);

@@ -156,9 +156,9 @@ struct VerifyStatus {
   std::size_t lanes = 0, lanes_done = 0;           // of the round that runs, or ran last
   std::optional<double> next_round_seconds;
   std::optional<WallMicros> equal_as_of_us;        // both held the same then, or at a later moment: the beginning of the newest round that found nothing
-  std::uint64_t rounds_equal = 0, rounds_different = 0, rounds_incomplete = 0;
-  std::string_view last_result;                    // equal, different, incomplete; empty: there was none
-  std::uint64_t left_out = 0, last_records = 0;    // of the last round: lanes that could not be looked at; records compared
+  std::uint64_t rounds_equal = 0, rounds_repaired = 0, rounds_different = 0, rounds_incomplete = 0;
+  std::string_view last_result;                    // equal, repaired, different, incomplete; empty: there was none
+  std::uint64_t left_out = 0, last_records = 0, last_repaired = 0;  // of the last round: lanes (pages) that could not be looked at; records compared; keys put right
   double last_seconds = 0;
   std::uint64_t records = 0, bytes = 0;            // compared, ever; bytes read for it at each end
   std::uint64_t differing = 0, mended = 0;         // keys, ever

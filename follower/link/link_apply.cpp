@@ -70,6 +70,7 @@ void LinkCore::send(std::size_t index, const Flight& flight) {
   batch.range = piece.range;
   batch.repair = piece.repair;
   batch.may_lose = flight.may_lose;
+  batch.may_lose_names = flight.may_lose_names;
   batch.table = piece.table;
   batch.records = piece.records;
   actions_.emplace_back(std::move(request));
@@ -82,6 +83,11 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
   Lane& lane = lanes_[index];
   // The attempt is over: nobody acts on this answer. What the target holds is true all the same.
   if (stage_ != Stage::active && answer && answer->status == Status::mark_gap) doubt(lane, answer->mark ? &*answer->mark : nullptr);
+  // What was written there so fast that no name of it was ever the newest has gone by now: it is kept all the same.
+  if (answer && (answer->status == Status::ok || answer->status == Status::durability_not_met) && !answer->would_lose.empty()) {
+    const Flight* flight = lane.find_flight(id);
+    if (flight != nullptr && !flight->may_lose_names.empty()) act(conflicts_of(segments_[lane_segment_[index]], flight->piece, answer->would_lose));
+  }
   const auto verdict = lane.answer(id, answer, now, random_);
   if (verdict == Lane::Verdict::progress) {
     settle_lane(index);
@@ -140,7 +146,7 @@ void LinkCore::on_applied(std::uint64_t id, Result<ApplyAnswer> answer, MonoMicr
     }
     case Lane::Verdict::opened_anew: return again_later(answer->status == Status::source_changed ? "source_changed" : "scope_mismatch", why);
     case Lane::Verdict::failed:
-      if (const Flight* flight = lane.find_flight(id); flight != nullptr && flight->piece.kind == ApplyKind::check) return check_refused(why);
+      if (const Flight* flight = lane.find_flight(id); flight != nullptr && flight->piece.kind == ApplyKind::check) return check_refused(segment, answer->status, why);
       return stop_segment(segment, "apply_refused", why);
   }
 }
@@ -173,38 +179,43 @@ void LinkCore::on_gap(std::size_t index, const ApplyAnswer& answer) {
   again_later("mark_gap", text);
 }
 
-void LinkCore::on_would_lose(std::size_t index, std::uint64_t id, const ApplyAnswer& answer) {
-  Lane& lane = lanes_[index];
-  SegmentState& segment = segments_[lane_segment_[index]];
-  const Flight* flight = lane.find_flight(id);
-  if (flight == nullptr || answer.would_lose.empty()) return stop_segment(segment, "apply_refused", "the target names no record that would be lost");
-  // What the source has for these keys, as far as the batch itself says.
+// What the conflict log is to have of them: with what the source has for these keys, as far as the batch itself says.
+KeepConflicts LinkCore::conflicts_of(const SegmentState& segment, const Piece& piece, const std::vector<LostRecord>& lost) {
   std::unordered_map<std::string_view, std::string_view> theirs;
   std::size_t offset = 0;
-  for (std::size_t i = 0; i < row_count(flight->piece.table); ++i) {
-    const std::string_view bytes = flight->piece.records.substr(offset, read_row(flight->piece.table, i).length);
+  for (std::size_t i = 0; i < row_count(piece.table); ++i) {
+    const std::string_view bytes = piece.records.substr(offset, read_row(piece.table, i).length);
     offset += bytes.size();
     if (const auto record = parse_record(bytes)) theirs[record->key] = bytes;
   }
   KeepConflicts keep;
   keep.id = control_id();
-  std::vector<std::string> keys;
-  for (const auto& lost : answer.would_lose) {
+  for (const auto& one : lost) {
     ConflictRecord record;
     record.segment = segment.id;
-    record.key = lost.key;
-    record.target_record = lost.record;
-    if (const auto at = theirs.find(lost.key); at != theirs.end()) record.source_record = std::string(at->second);
-    record.as_of = flight->piece.range ? flight->piece.range->as_of : flight->piece.last.value_or(NamedPosition{});
+    record.key = one.key;
+    record.target_record = one.record;
+    if (const auto at = theirs.find(one.key); at != theirs.end()) record.source_record = std::string(at->second);
+    record.as_of = piece.range ? piece.range->as_of : piece.last.value_or(NamedPosition{});
     keep.records.push_back(std::move(record));
-    keys.push_back(lost.key);
   }
-  if (flight->piece.kind != ApplyKind::check) {
+  return keep;
+}
+
+void LinkCore::on_would_lose(std::size_t index, std::uint64_t id, const ApplyAnswer& answer) {
+  Lane& lane = lanes_[index];
+  SegmentState& segment = segments_[lane_segment_[index]];
+  const Flight* flight = lane.find_flight(id);
+  if (flight == nullptr || answer.would_lose.empty()) return stop_segment(segment, "apply_refused", "the target names no record that would be lost");
+  KeepConflicts keep = conflicts_of(segment, flight->piece, answer.would_lose);
+  std::vector<Lane::Kept> kept;
+  for (const ConflictRecord& record : keep.records) kept.push_back({record.key, record_name(record.target_record)});
+  if (flight->piece.kind != ApplyKind::check && flight->named_anew == 0) {
     log(LogLine::Level::warning, "conflict", fmt::format("segment {}: {} records that the target wrote itself stand in the way; the source wins, they are kept in the conflict log",
-                                                         segment.id.value(), keys.size()));
+                                                         segment.id.value(), kept.size()));
   }
   keeping_[keep.id] = index;
-  kept_keys_[keep.id] = std::move(keys);
+  kept_keys_[keep.id] = std::move(kept);
   act(std::move(keep));
 }
 
@@ -212,14 +223,17 @@ void LinkCore::on_conflicts_kept(std::uint64_t id, Result<void> answer, MonoMicr
   now_ = now;
   if (SegmentState* segment = repairing(id)) return on_repair_kept(*segment, answer);
   const auto at = keeping_.find(id);
-  if (at == keeping_.end()) return;
+  if (at == keeping_.end()) {
+    if (!answer) log(LogLine::Level::error, "conflict_not_kept", fmt::format("records that the target had written were replaced, and could not be kept: {}", answer.error().text()));
+    return;
+  }
   const std::size_t index = at->second;
-  const auto keys = std::move(kept_keys_[id]);
+  const auto kept = std::move(kept_keys_[id]);
   keeping_.erase(at);
   kept_keys_.erase(id);
   if (stage_ != Stage::active) return;
   if (!answer) return stop_segment(segments_[lane_segment_[index]], answer.error().code, answer.error().what);
-  lanes_[index].keep_and_retry(keys);
+  lanes_[index].keep_and_retry(kept);
   any_retry_ = true;
   pump(index);
 }

@@ -253,7 +253,7 @@ class LinkCore final : public Link {
   void on_digests(FeedConnection& feed, const feed::Digests& m);
   void checked(std::size_t lane, const Flight& flight);
   void name_differing(SegmentState& segment, const Flight& flight);
-  void check_refused(const std::string& why);
+  void check_refused(SegmentState& segment, Status status, const std::string& why);
   void report_round();
 
   // ---- link_apply.cpp
@@ -265,6 +265,7 @@ class LinkCore final : public Link {
   void note_durable(SegmentState& segment);
   void count_done(SegmentState& segment, const Flight& flight);
   void on_would_lose(std::size_t lane, std::uint64_t id, const ApplyAnswer& answer);
+  [[nodiscard]] KeepConflicts conflicts_of(const SegmentState& segment, const Piece& piece, const std::vector<LostRecord>& lost);
   void on_gap(std::size_t lane, const ApplyAnswer& answer);
   void retry_lanes();
   [[nodiscard]] bool anything_in_flight() const;
@@ -335,7 +336,7 @@ class LinkCore final : public Link {
   std::vector<Flight> done_;
   bool any_retry_ = false, any_parked_ = false;
   std::map<std::uint64_t, std::size_t> keeping_;       // KeepConflicts on its way → lane
-  std::map<std::uint64_t, std::vector<std::string>> kept_keys_;
+  std::map<std::uint64_t, std::vector<Lane::Kept>> kept_keys_;
 
   // Cursors.
   cursor::LinkRow row_;

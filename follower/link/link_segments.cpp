@@ -29,7 +29,7 @@ std::vector<MarkDecision> LinkCore::decisions(const SegmentState& segment) const
   for (const auto& lane : lanes_of(segment)) {
     MarkDecision decision = decide(lane.mark(), question);
     if (segment.reopen && lane.mark() && lane.mark()->covers_something() && decision.plan != MarkPlan::open) {
-      decision = {MarkPlan::open, *segment.reopen, segment.why, {}};
+      decision = {MarkPlan::open, *segment.reopen, segment.why, {}, {}};
     }
     out.push_back(std::move(decision));
   }
@@ -112,9 +112,7 @@ void LinkCore::open_marks(SegmentState& segment, const std::vector<MarkDecision>
     if (plan[i].plan != MarkPlan::open) continue;
     Piece piece;
     piece.kind = ApplyKind::open;
-    // What this side holds is as of where the mark stands. If that is true only what is newer has to come, and every chunk proves it.
-    const auto& mark = lanes_[segment.first_lane + i].mark();
-    if (plan[i].reason == BootstrapReason::below_floor && mark && mark->phase == Phase::stream) piece.prev = mark->low;
+    piece.prev = plan[i].since;
     queue(segment.first_lane + i, std::move(piece));
   }
   refresh_durable(segment);

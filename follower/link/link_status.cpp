@@ -82,7 +82,9 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
     }
     out.backlog_revisions += backlog;
     out.backlog_revisions_worst = std::max(out.backlog_revisions_worst, backlog);
-    out.backlog_bytes += segment.bytes_behind;
+    // Of one that stands still the source has not said how much is behind: so much as its changes were so far, on the average.
+    const std::uint64_t usual = counted_.applied_records == 0 ? 0 : counted_.applied_bytes / counted_.applied_records;
+    out.backlog_bytes += phase == SegmentPhase::stopped ? std::max(segment.bytes_behind, backlog * usual) : segment.bytes_behind;
     const FeedConnection* feed = feeds_.empty() ? nullptr : feeds_[segment.id.value() % feeds_.size()].get();
     if (phase != SegmentPhase::stopped) {  // nobody listens for those that stand still
       Hearing::Heard heard{segment.echoed, segment.stage == SegmentStage::opening || segment.stage == SegmentStage::repairing ? now : segment.asked, {}, {}};
@@ -93,7 +95,7 @@ LinkStatus LinkCore::status(MonoMicros now, bool with_segments) const {
       hearing.segment(heard);
     }
     if (caught_up) {
-      caught_up = feed != nullptr && feed->last_pong && segment.stage == SegmentStage::streaming && segment.in_stream && segment.durable &&
+      caught_up = phase == SegmentPhase::stream && feed != nullptr && feed->last_pong && segment.stage == SegmentStage::streaming && segment.in_stream && segment.durable &&
                   segment.durable == segment.high && segment.echoes.holds_all() && segment.echoes.newest_echo() >= *feed->last_pong;
     }
     if (!with_segments) continue;

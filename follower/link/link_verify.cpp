@@ -221,8 +221,15 @@ void LinkCore::name_differing(SegmentState& segment, const Flight& flight) {
   verification_.named(now_, std::move(keys), found.differing, verification_.mends());
 }
 
-// A target of an earlier build.
-void LinkCore::check_refused(const std::string& why) {
+// A page that the target cannot even look at is left out of the round: memory that has changed at the source can make its records so. A target of an
+// earlier build knows no checks at all.
+void LinkCore::check_refused(SegmentState& segment, Status status, const std::string& why) {
+  if (status != Status::unsupported) {
+    log(LogLine::Level::error, "verify_page_refused", fmt::format("segment {}: a page of the source's records cannot be compared, and is left out: {}", segment.id.value(), why));
+    verification_.cannot_compare(now_);
+    report_round();
+    return park(segment, true, 0, "verify_page_refused", why);
+  }
   verify_refused_ = true;
   verification_.again(now_);
   again_later("verify_refused", "the target does not compare, and is not asked to any more: " + why);
@@ -233,6 +240,7 @@ void LinkCore::report_round() {
   const VerifyStatus s = verification_.status(now_);
   const std::string text = fmt::format("{} records compared in {:.1f} s", s.last_records, s.last_seconds);
   if (s.divergent != 0) log(LogLine::Level::error, "verify_different", fmt::format("{}; {} keys differ", text, s.divergent));
+  else if (s.last_result == "repaired") log(LogLine::Level::warning, "verify_repaired", fmt::format("{}; {} keys differed, and are what the source has now", text, s.last_repaired));
   else if (s.left_out != 0) log(LogLine::Level::warning, "verify_incomplete", fmt::format("{}, all equal; {} segments could not be looked at", text, s.left_out));
   else log(LogLine::Level::info, "verify_equal", fmt::format("{}, all equal", text));
 }

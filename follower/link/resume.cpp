@@ -16,7 +16,7 @@ HistoryVerdict compare_histories(ClusterId source, const Root& root, std::span<c
 
 namespace {
 
-MarkDecision open(BootstrapReason reason, std::string why) { return {MarkPlan::open, reason, std::move(why), {}}; }
+MarkDecision open(BootstrapReason reason, std::string why) { return {MarkPlan::open, reason, std::move(why), {}, {}}; }
 
 // Can the target's log name all that came after `surviving`, and the source's go on from there?
 bool can_be_listed(const Mark& mark, const NamedPosition& surviving, const MarkQuestion& question) {
@@ -42,13 +42,17 @@ std::optional<MarkDecision> test_lineage(const Mark& mark, const MarkQuestion& q
       case OnLineage::unknown_lineage: return open(BootstrapReason::unknown_lineage, verdict.reason);
       case OnLineage::ahead_of_source:
         if (question.accept_ahead) return open(BootstrapReason::accepted, verdict.reason);
-        return MarkDecision{MarkPlan::hold, BootstrapReason::accepted, verdict.reason, {}};
-      case OnLineage::source_reset: return MarkDecision{MarkPlan::start_over, BootstrapReason::accepted, verdict.reason, {}};
+        return MarkDecision{MarkPlan::hold, BootstrapReason::accepted, verdict.reason, {}, {}};
+      case OnLineage::source_reset: return MarkDecision{MarkPlan::start_over, BootstrapReason::accepted, verdict.reason, {}, {}};
     }
   }
   if (!surviving) return std::nullopt;
-  if (!can_be_listed(mark, *surviving, question)) return open(BootstrapReason::unknown_lineage, why);
-  return MarkDecision{MarkPlan::repair, BootstrapReason::unknown_lineage, why, *surviving};
+  if (!can_be_listed(mark, *surviving, question)) {
+    MarkDecision by_ranges = open(BootstrapReason::unknown_lineage, why);
+    by_ranges.since = mark.low && mark.low->at < surviving->at ? mark.low : surviving;
+    return by_ranges;
+  }
+  return MarkDecision{MarkPlan::repair, BootstrapReason::unknown_lineage, why, *surviving, {}};
 }
 
 }  // namespace
@@ -73,8 +77,9 @@ MarkDecision decide(const std::optional<Mark>& mark, const MarkQuestion& questio
   // A repair that was interrupted goes on by ranges.
   if (mark->phase == Phase::repair) return open(BootstrapReason::unknown_lineage, "a repair of this segment was interrupted");
   if (question.view && question.view->floor && below_floor(mark->low->at, *question.view->floor)) {
-    return open(BootstrapReason::below_floor, "position " + to_string(mark->low->at) + " is below the log's floor " +
-                                                  std::to_string(question.view->floor->value()));
+    MarkDecision what_changed = open(BootstrapReason::below_floor, "position " + to_string(mark->low->at) + " is below the log's floor " + std::to_string(question.view->floor->value()));
+    if (mark->phase == Phase::stream) what_changed.since = mark->low;
+    return what_changed;
   }
   return {mark->phase == Phase::bootstrap ? MarkPlan::walk : MarkPlan::stream};
 }
@@ -137,6 +142,7 @@ std::optional<std::string> too_small(const feed::Welcome& source, const TargetIn
 
 std::uint64_t removal_budget(std::uint64_t target_live_keys, std::uint64_t parts, double ratio, std::uint64_t floor) {
   if (ratio <= 0) return 0;  // an operator who writes 0 means it
+  if (ratio >= 1) return ~std::uint64_t{0};  // likewise 100 %: a segment may hold more than its share of the keys
   const double keys = static_cast<double>(target_live_keys) / static_cast<double>(std::max<std::uint64_t>(parts, 1));
   return std::max(floor, static_cast<std::uint64_t>(keys * ratio));
 }

@@ -52,6 +52,7 @@ struct MarkDecision {
   BootstrapReason reason = BootstrapReason::new_segment;  // only for open
   std::string why;                                        // for people; empty for stream and walk
   NamedPosition surviving;                                // repair: of what the mark stems from, the last that is on the lineage still
+  std::optional<NamedPosition> since;                     // open: up to here the target holds what the source has, as far as is known; empty: nothing is known
 };
 [[nodiscard]] MarkDecision decide(const std::optional<Mark>& mark, const MarkQuestion& question);
 

@@ -20,7 +20,7 @@ void Verification::begin(MonoMicros now, WallMicros wall, std::size_t lanes) {
   next_page_ = began_ = now;
   began_wall_ = wall;
   found_.clear();
-  found_count_ = left_out_ = round_records_ = 0;
+  found_count_ = left_out_ = round_records_ = round_mended_ = 0;
   unready_since_.reset();
   next_round_ = config_.interval_us > 0 ? std::optional(now + config_.interval_us) : std::nullopt;
 }
@@ -86,6 +86,7 @@ void Verification::named(MonoMicros now, std::vector<DivergentKey> keys, std::ui
 
 void Verification::mended(MonoMicros now, std::uint64_t count) {
   counted_.mended += count;
+  round_mended_ += count;
   pending_.clear();
   pending_count_ = 0;
   equal(now);
@@ -94,6 +95,14 @@ void Verification::mended(MonoMicros now, std::uint64_t count) {
 void Verification::not_mended(MonoMicros now) {
   keep_pending();
   equal(now);
+}
+
+void Verification::cannot_compare(MonoMicros now) {
+  if (state_ == State::resting) return;
+  ++left_out_;
+  keep_pending();
+  request_ = 0;
+  next(now);
 }
 
 void Verification::keep_pending() {
@@ -132,10 +141,14 @@ void Verification::end(MonoMicros now) {
   found_.clear();
   counted_.left_out = left_out_;
   counted_.last_records = round_records_;
+  counted_.last_repaired = round_mended_;
   counted_.last_seconds = static_cast<double>(now - began_) / 1e6;
   if (known_count_ != 0) {
     ++counted_.rounds_different;
     counted_.last_result = "different";
+  } else if (round_mended_ != 0) {  // they are the same now, and were not: of this moment nothing is claimed
+    ++counted_.rounds_repaired;
+    counted_.last_result = "repaired";
   } else if (left_out_ != 0) {
     ++counted_.rounds_incomplete;
     counted_.last_result = "incomplete";

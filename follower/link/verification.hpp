@@ -61,6 +61,7 @@ class Verification {
   void named(MonoMicros now, std::vector<DivergentKey> keys, std::uint64_t count, bool mend_next);
   void mended(MonoMicros now, std::uint64_t count);
   void not_mended(MonoMicros now);
+  void cannot_compare(MonoMicros now);                     // the page counts as left out
   void note_memory(std::uint64_t source_slots, std::uint64_t target_slots);
 
   // True once after a round has ended; what it found is in status().
@@ -88,7 +89,7 @@ class Verification {
   std::vector<DivergentKey> found_, pending_, known_;
   std::uint64_t found_count_ = 0, pending_count_ = 0, known_count_ = 0;
   std::size_t left_out_ = 0;
-  std::uint64_t round_records_ = 0;
+  std::uint64_t round_records_ = 0, round_mended_ = 0;
   VerifyStatus counted_;
 };
 

@@ -42,7 +42,7 @@ constexpr std::array<MetricFamily, count> families = {{
     {"zaris_link_retries_total", MetricType::counter, "link", "Applies sent again after a retryable answer."},
     {"zaris_link_reconnects_total", MetricType::counter, "link", "Times the link was taken down to begin anew: failures, each look at a held link (every 5 s), pauses, accepted sources and targets."},
     {"zaris_link_bootstrap_progress_ratio", MetricType::gauge, "link", "Part of a running bootstrap already applied, 0 to 1; absent when none runs."},
-    {"zaris_link_verify_rounds_total", MetricType::counter, "link; result: equal, different, incomplete", "Rounds in which every record of both ends was read and compared. incomplete: nothing differed, some segments could not be looked at."},
+    {"zaris_link_verify_rounds_total", MetricType::counter, "link; result: equal, repaired, different, incomplete", "Rounds in which every record of both ends was read and compared. repaired: keys differed, and all were put right; incomplete: nothing differed, some segments could not be looked at."},
     {"zaris_link_verify_progress_ratio", MetricType::gauge, "link", "Part of the running round that is done, 0 to 1; absent when none runs."},
     {"zaris_link_verified_timestamp_seconds", MetricType::gauge, "link", "Unix time at which the newest round began that found both ends equal in everything; absent until there was one."},
     {"zaris_link_verified_records_total", MetricType::counter, "link", "Records of the source that were compared with the target's and equal, or were made so."},
@@ -135,6 +135,7 @@ void put_link(admin::MetricSink& sink, const LinkStatus& s) {
   put_with(verify_rounds, number(s.verify.rounds_equal), "result", "equal");
   put_with(verify_rounds, number(s.verify.rounds_different), "result", "different");
   put_with(verify_rounds, number(s.verify.rounds_incomplete), "result", "incomplete");
+  put_with(verify_rounds, number(s.verify.rounds_repaired), "result", "repaired");
   if (s.verify.running && s.verify.lanes != 0) put(verify_progress, number(s.verify.lanes_done) / number(s.verify.lanes));
   if (s.verify.equal_as_of_us) put(verified_as_of, number(*s.verify.equal_as_of_us) / 1e6);
   put(verify_records, number(s.verify.records));

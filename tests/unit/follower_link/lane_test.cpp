@@ -297,16 +297,24 @@ TEST_F(LaneTest, ConflictsAreKeptFirstThenTheSameBatchNamesThem) {
   EXPECT_EQ(tell(sent[0], status(Status::would_lose)), Verdict::would_lose);
   now_ += 10'000'000;
   EXPECT_TRUE(send().empty()) << "not before the log has it";
-  lane_.keep_and_retry({"k1", "k2"});
+  lane_.keep_and_retry({{"k1", 11}, {"k2", 12}});
   auto again = send();
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].may_lose, (std::vector<std::string>{"k1", "k2"}));
   EXPECT_EQ(again[0].expected, sent[0].expected);
   EXPECT_EQ(again[0].session, sent[0].session);
   EXPECT_EQ(tell(again[0], status(Status::would_lose)), Verdict::would_lose);
-  lane_.keep_and_retry({"k2", "k3"});
+  lane_.keep_and_retry({{"k2", 22}, {"k3", 13}});
   again = send();
   EXPECT_EQ(again[0].may_lose, (std::vector<std::string>{"k1", "k2", "k3"}));
+  EXPECT_EQ(again[0].may_lose_names, (std::vector<std::uint64_t>{11, 22, 13})) << "which write of each is safe";
+  for (int i = 0; i < 10; ++i) {  // somebody writes it faster than it is kept
+    EXPECT_EQ(tell(again[0], status(Status::would_lose)), Verdict::would_lose);
+    lane_.keep_and_retry({{"k2", 100u + static_cast<std::uint64_t>(i)}});
+    again = send();
+    ASSERT_EQ(again.size(), 1u);
+  }
+  EXPECT_EQ(again[0].may_lose_names, (std::vector<std::uint64_t>{11, 0, 13})) << "whatever it is by then, and the answer says what it was";
 }
 
 TEST_F(LaneTest, WhatEachStatusMeans) {

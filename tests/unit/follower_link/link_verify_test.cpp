@@ -62,7 +62,7 @@ struct VerifyWorld : World {
   bool rounds(std::uint64_t n) {
     return until([&] {
       const auto v = status().verify;
-      return v.rounds_equal + v.rounds_different + v.rounds_incomplete >= n;
+      return v.rounds_equal + v.rounds_repaired + v.rounds_different + v.rounds_incomplete >= n;
     });
   }
   // The target answers checks: digests differ, the records name the key, a mend makes it what the source has.
@@ -205,7 +205,10 @@ TEST(LinkVerify, WhatDiffersIsPutRightWhereConfigured) {
   EXPECT_TRUE(w.mended);
   EXPECT_EQ(v.mended, 1u);
   EXPECT_EQ(v.divergent, 0u);
-  EXPECT_EQ(v.rounds_equal, 1u);
+  EXPECT_EQ(v.last_result, "repaired");
+  EXPECT_EQ(v.rounds_repaired, 1u);
+  EXPECT_EQ(v.rounds_equal, 0u);
+  EXPECT_FALSE(v.equal_as_of_us.has_value()) << "they were not the same when it began";
   EXPECT_EQ(w.logged("divergence_repaired"), 1u);
 }
 

@@ -218,6 +218,25 @@ TEST_F(Apply, WhatWasWrittenHereIsNamedBeforeItIsLost) {
   link.may_lose = {"same"};
   EXPECT_EQ(link.stream_all().conflicts, 1u);
   EXPECT_EQ(get(*b, "same"), "newer");
+  // A name is of one write: another that has come since is not lost for it.
+  put(*b, "raced", "first");
+  put(*a, "raced", "the source's");
+  const auto first = link.stream_all();
+  ASSERT_EQ(first.status, Status::would_lose);
+  put(*b, "raced", "second");
+  Batch named = link.stream(link.low->at, a->state(link.source).head.revision);
+  named.b.may_lose = {"raced"};
+  named.b.may_lose_names = {record_name(first.would_lose.at(0).record)};
+  const auto second = link.send(named);
+  ASSERT_EQ(second.status, Status::would_lose);
+  EXPECT_EQ(trusted_record(second.would_lose.at(0).record).value, "second");
+  EXPECT_EQ(get(*b, "raced"), "second");
+  // Named 0 it goes, and the answer brings it.
+  named.b.may_lose_names = {0};
+  const auto third = link.send(named);
+  ASSERT_EQ(third.status, Status::ok);
+  EXPECT_EQ(trusted_record(third.would_lose.at(0).record).value, "second");
+  EXPECT_EQ(get(*b, "raced"), "the source's");
 }
 
 TEST_F(Apply, EqualRangesAreProvedByCountAndDigest) {

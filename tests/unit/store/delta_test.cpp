@@ -1,6 +1,7 @@
 // Kind delta: what changed since a position comes, and the rest of the range is proven to be the same before anything is done.
 #include <cstring>
 #include <random>
+#include <set>
 
 #include "cluster/record/digest.hpp"
 #include "tests/unit/store/link_fixture.hpp"
@@ -153,6 +154,47 @@ TEST_F(Delta, WhatTheTargetDoesNotHoldAsItIsAtTheSourceIsNeverTakenForGranted) {
       EXPECT_EQ(l.bootstrap().status, c.by_ranges) << "by ranges it is put right, once what goes is safe";
     }
   }
+}
+
+// The source has lost its newest writes, and this side holds them: where no log names them any more, what goes is named before it goes.
+TEST_F(Delta, WhatCameBehindTheSurvivingPlaceIsNamedBeforeItGoes) {
+  for (int i = 0; i < 50; ++i) put(*a, "k" + std::to_string(i), "value");
+  follow();
+  const NamedPosition surviving = *link.low;
+  put(*a, "k7", "of the tail");
+  put(*a, "new", "of the tail");
+  ASSERT_EQ(link.stream_all().status, Status::ok);
+  // What the source is after its failover, as far as this test needs it: another one that holds what survived.
+  auto after = make_store(1, 0xa);
+  for (int i = 0; i < 50; ++i) put(*after, "k" + std::to_string(i), "value");
+  put(*after, "k8", "of the new owner");
+  Batch open = link.batch(ApplyKind::open);
+  open.b.prev = surviving;
+  ASSERT_EQ(link.send(open).status, Status::ok);
+  const auto by_ranges = [&] {
+    WalkPage page = after->begin_walk(SegmentId{0}, Scope{}, std::nullopt)->next({});
+    page.as_of = {Generation{a->state(SegmentId{0}).head.generation.value() + 1}, Revision{10'000}};
+    return link.range(page);
+  };
+  link.removals_left = 0;
+  Batch range = by_ranges();
+  EXPECT_EQ(link.send(range).status, Status::removal_limit) << "a key that goes";
+  link.removals_left = 1;
+  range = by_ranges();
+  const ApplyAnswer refused = link.send(range);
+  ASSERT_EQ(refused.status, Status::would_lose);
+  std::set<std::string> lost;
+  for (const auto& one : refused.would_lose) {
+    lost.insert(one.key);
+    link.may_lose.push_back(one.key);
+  }
+  EXPECT_EQ(lost, (std::set<std::string>{"k7", "new"}));
+  range = by_ranges();
+  const ApplyAnswer answer = link.send(range);
+  ASSERT_EQ(answer.status, Status::ok) << answer.reason;
+  EXPECT_EQ(answer.conflicts, 2u);
+  EXPECT_EQ(get(*b, "k7"), "value");
+  EXPECT_FALSE(get(*b, "new").has_value());
 }
 
 TEST_F(Delta, NothingIsToldOfItMalformed) {
