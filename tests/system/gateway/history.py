@@ -67,9 +67,9 @@ def main():
         own = sum(1 for owner in owners.values() if owner == without.name) - by_heirs[without.name]
         print(f"{victim.name} owned {len(taken)} partitions; heirs {by_heirs}; {without.name} owned {own} before; {copies} copies begun, reasons {status['bootstraps_total']}, "
               f"{status['bootstrap']['kept_total']} records found in place", flush=True)
-        segments_each = 64 // len(owners)
-        # What the node without a disk owns now was written past its memory: those segments, and no others.
-        assert copies == (own + by_heirs[without.name]) * segments_each, "segments were copied whose log their owner, or its heir, had on a disk"
+        # What the node without a disk owns now was written past its memory: those segments, and no others. A partition has 21 or 22 of the 64.
+        partitions = own + by_heirs[without.name]
+        assert 64 // len(owners) * partitions <= copies <= -(-64 // len(owners)) * partitions, "segments were copied whose log their owner, or its heir, had on a disk"
         victim.start("live")
         a.wait_balanced()
         processes.caught_up(follower, "l", 120)
