@@ -366,6 +366,7 @@ class LinkCore final : public Link {
   std::uint64_t verify_id_ = 0, verify_sent_mark_ = 0, poll_id_ = 0;
   MonoMicros verify_at_ = 0;
   std::vector<std::optional<NamedPosition>> verify_lows_;  // acknowledged when the question was asked
+  std::vector<bool> verify_quiet_;                         // nothing was on its way to that lane then
   bool verify_wanted_ = false;
   bool stuck_ = false, stuck_reconnected_ = false;
 

@@ -87,7 +87,11 @@ void LinkCore::check_marks() {
     verify_id_ = control_id();
     verify_sent_mark_ = applies_sent_;
     verify_lows_.clear();
-    for (const auto& lane : lanes_) verify_lows_.push_back(lane.mark() ? lane.mark()->low : std::nullopt);
+    verify_quiet_.clear();
+    for (const auto& lane : lanes_) {
+      verify_lows_.push_back(lane.mark() ? lane.mark()->low : std::nullopt);
+      verify_quiet_.push_back(lane.in_flight() == 0);
+    }
     act(ReadMarksRequest{verify_id_, config_.name, config_.scope.id(), config_.durability});
     return;
   }
@@ -149,9 +153,11 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
   const bool active = stage_ == Stage::active;  // else the attempt is over; that the target holds less is true all the same
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = lanes_[i];
+    // Batches go over other connections than the question: one that was on its way then may have been applied behind the answer.
+    const bool stood_still = verify_quiet_[i] && lane.sent_at() <= verify_sent_mark_;
     if (active && lane.waits_for_durability()) {
       // What stands there in its place was written by nobody of us: the tail that was never durable is gone with its owner.
-      const bool gone = lane.in_flight() == 0 && !lane.retrying() && lane.sent_at() <= verify_sent_mark_ && (found[i] == nullptr || found[i]->token != lane.newest_token());
+      const bool gone = lane.in_flight() == 0 && !lane.retrying() && stood_still && (found[i] == nullptr || found[i]->token != lane.newest_token());
       if (gone) {
         segments_[lane_segment_[i]].marks_doubted = true;
         found_back(segments_[lane_segment_[i]], found[i] != nullptr && found[i]->low ? std::optional(found[i]->low->at) : std::nullopt, found[i] != nullptr && found[i]->phase == Phase::stream);
@@ -175,8 +181,8 @@ void LinkCore::verify_marks(const MarksAnswer& answer) {
     if (found[i] != nullptr && found[i]->low) low = found[i]->low->at;
     const auto& before = verify_lows_[i];
     const bool taken_back = segments_[lane_segment_[i]].stage == SegmentStage::repairing;  // by this follower: what the source has lost
-    bool differs = found[i] == nullptr || (before && !taken_back && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
-    if (active && lane.idle() && lane.sent_at() <= verify_sent_mark_) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
+    bool differs = (found[i] == nullptr && (before || stood_still)) || (before && !taken_back && lane.phase() != Phase::bootstrap && (!low || *low < before->at));
+    if (active && lane.idle() && stood_still) differs |= found[i] == nullptr || found[i]->token != lane.mark()->token;
     if (!differs) continue;
     if (found[i] == nullptr) segments_[lane_segment_[i]].echoes.went_back(std::nullopt);  // what is held of that part is not known any more
     segments_[lane_segment_[i]].marks_doubted = true;

@@ -93,6 +93,24 @@ TEST(LinkStream, MarkGapInMidStreamReadsTheMarksAnewAndGoesOnThere) {
   EXPECT_EQ(w.status().bootstraps_by_reason[0], 2u) << "no copy";
 }
 
+// The question goes over one connection, batches over others: one that was sent before it may be applied behind its answer, and be answered before that arrives.
+TEST(LinkStream, WhatIsAppliedBesideTheQuestionForTheMarksIsNotTakenForALoss) {
+  World w;
+  w.establish();
+  w.hold_applies = w.hold_marks = true;
+  w.write(0, 10, 11, {{11, 5}});
+  ASSERT_TRUE(w.until([&] { return !w.marks_waiting.empty(); })) << "a busy link reads the marks now and then";
+  w.deliver_waiting();
+  w.link->on_marks(w.marks_waiting.back().first, w.marks_waiting.back().second, w.now);
+  w.settle();
+  EXPECT_EQ(w.status().target_rollbacks, 0u);
+  EXPECT_EQ(w.status().reconnects, 0u);
+  EXPECT_EQ(w.status().state, LinkState::running);
+  w.hold_applies = w.hold_marks = false;
+  EXPECT_TRUE(w.caught_up());
+  EXPECT_EQ(w.opened.size(), 1u);
+}
+
 // Two target segments take one source segment. One is found to have lost its tail; the other's answers still come in.
 TEST(LinkStream, WhatTheTargetWasFoundToHaveLostIsNotPersistedOnTheStrengthOfOtherSegments) {
   World w(1, 2);

@@ -55,6 +55,8 @@ struct World {
   std::vector<ApplyRequest> applied;                       // everything that came, in order
   std::deque<ApplyRequest> waiting;                        // while `hold_applies`
   bool hold_applies = false;
+  bool hold_marks = false;                                 // questions are answered as of when they came, and the answers wait in `marks_waiting`
+  std::vector<std::pair<std::uint64_t, MarksAnswer>> marks_waiting;
   std::function<std::optional<ApplyAnswer>(const ApplyRequest&)> refuse;  // an answer instead of applying
   Status open_status = Status::ok;
   std::vector<OpenLinkRequest> opened;
@@ -320,7 +322,8 @@ struct World {
     if (marks_refused) return link->on_marks(a.id, tl::unexpected(*marks_refused), now);
     MarksAnswer answer;
     for (const auto& [key, mark] : marks) answer.marks.push_back({key.second, {MarkKey{"l", ScopeId{0}, key.first}, mark}});
-    link->on_marks(a.id, answer, now);
+    if (hold_marks) marks_waiting.emplace_back(a.id, std::move(answer));
+    else link->on_marks(a.id, answer, now);
   }
   void perform(MarkChecksumRequest& a) {
     if (!target_up) return link->on_mark_checksum(a.id, failure("target_unreachable", "refused"), now);
